@@ -1,0 +1,69 @@
+"""lakelog: Kafka-style compacted topics on Delta Lake, run by plain scheduled Spark jobs.
+
+The map, imports going down only::
+
+    5  cli doctor demo (and jobs/)     arguments, environment, session, clock
+    4  lake topic                      the verbs people call
+    3  sources bronze silver views evolution    the work on tables
+    2  delta session                   the doors: Delta (its errors become ours), Spark
+    1  records ordering config segments steps results    values and expressions, no I/O
+    0  errors
+
+A record is appended to *bronze* (the log), where it gets a permanent (partition, offset). A merge folds the log into *silver*, one row per
+key, the winner under the topic's *ordering rule*. Importing this package imports neither Spark nor Delta.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lakelog.errors import (
+        Conflict,
+        Damaged,
+        ExpectedOffsetMismatch,
+        FencedEpoch,
+        GateFailed,
+        Invalid,
+        InvalidConfig,
+        InvalidRecords,
+        InvalidRequest,
+        LakelogError,
+        LogIncomplete,
+        NotFound,
+        NotReady,
+        OffsetOutOfRange,
+        Refused,
+        TopicNotFound,
+        VersionMismatch,
+    )
+    from lakelog.lake import Lake
+    from lakelog.ordering import OrderingRule
+    from lakelog.results import Appended, Merged, PartitionStatus, TopicDescription, TopicStatus
+    from lakelog.session import local_session
+    from lakelog.topic import Topic
+
+_HOMES = {
+    "errors": ("Conflict", "Damaged", "ExpectedOffsetMismatch", "FencedEpoch", "GateFailed", "Invalid", "InvalidConfig", "InvalidRecords",
+               "InvalidRequest", "LakelogError", "LogIncomplete", "NotFound", "NotReady", "OffsetOutOfRange", "Refused", "TopicNotFound",
+               "VersionMismatch"),
+    "lake": ("Lake",),
+    "ordering": ("OrderingRule",),
+    "results": ("Appended", "Merged", "PartitionStatus", "TopicDescription", "TopicStatus"),
+    "session": ("local_session",),
+    "topic": ("Topic",),
+}  # fmt: skip
+__version__ = "0.1.0"
+__all__ = [
+    "Appended", "Conflict", "Damaged", "ExpectedOffsetMismatch", "FencedEpoch", "GateFailed", "Invalid", "InvalidConfig", "InvalidRecords",
+    "InvalidRequest", "Lake", "LakelogError", "LogIncomplete", "Merged", "NotFound", "NotReady", "OffsetOutOfRange", "OrderingRule",
+    "PartitionStatus", "Refused", "Topic", "TopicDescription", "TopicNotFound", "TopicStatus", "VersionMismatch", "local_session",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"lakelog.{home}"), name)
+    raise AttributeError(f"module 'lakelog' has no attribute {name!r}")

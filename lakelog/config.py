@@ -1,0 +1,211 @@
+"""Topic settings under Kafka's names: what each means, its default, what is legal, and where its effective value comes from.
+
+A setting is taken from the topic, else from the lake's default (under Kafka's broker name), else from the table below. Values are
+checked when they are set, alone and together; a name is known only once it does something.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lakelog.errors import InvalidConfig
+
+LONG_MAX = 2**63 - 1
+Value = str | int | bool
+STRATEGIES = ("offset", "timestamp", "header", "column")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting: Kafka's name, its default, how text becomes a value, the broker's name for a lake-wide default, and a sentence."""
+
+    name: str
+    default: Value
+    parse: Callable[[str], Value]
+    says: str
+    broker: str = ""
+    fixed: bool = False
+
+    @property
+    def lake_name(self) -> str:
+        """The name of the lake-wide default: Kafka's broker synonym, else the topic-level name."""
+        return self.broker or self.name
+
+
+def _long(least: int, most: int = LONG_MAX) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        number = int(text)
+        if not least <= number <= most:
+            raise ValueError(f"must be from {least} to {most}")
+        return number
+
+    return parse
+
+
+def _boolean(text: str) -> bool:
+    if text.strip().lower() not in ("true", "false"):
+        raise ValueError("must be true or false")
+    return text.strip().lower() == "true"
+
+
+def _choice(*choices: str, blank: str | None = None, any_case: bool = False) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if blank is not None and not text.strip():
+            return blank
+        for choice in choices:
+            if text == choice or (any_case and text.strip().lower() == choice.lower()):
+                return choice
+        raise ValueError(f"must be one of {', '.join(choices)}")
+
+    return parse
+
+
+SETTINGS: Mapping[str, Setting] = {
+    setting.name: setting
+    for setting in (
+        Setting("compaction.strategy", "offset", _choice(*STRATEGIES, blank="offset", any_case=True),
+                "which record of a key is the latest: offset, timestamp, header or column (KIP-280)", "log.cleaner.compaction.strategy"),
+        Setting("compaction.strategy.header", "", str,
+                "header: the header that carries the version, matched exactly, the last of that name counts; blank = offset order",
+                "log.cleaner.compaction.strategy.header"),
+        Setting("compaction.strategy.column", "", str,
+                "column: fields of the value that are the version, compared in order, NULL lowest"),
+        Setting("compaction.header.encoding", "int64", _choice("int64", "varlong", "text"),
+                "how the version header is encoded: int64 (8 bytes, big-endian, signed), varlong (zig-zag) or text (decimal)"),
+        Setting("compaction.header.invalid", "absent", _choice("absent", "reject"),
+                "an unusable version header: absent (counts as none, and is counted) or reject (the append is refused)"),
+        Setting("compaction.header.required", False, _boolean,
+                "refuse a blank compaction.strategy.header under the header strategy instead of falling back to offset"),
+        Setting("tombstone.unversioned", "", _choice("lose", "win_by_offset", blank=""),
+                "a delete without a version: lose (and be counted), or win_by_offset (beats all earlier, loses to all later records);"
+                " default lose under header, win_by_offset under column"),
+        Setting("tombstone.strict", False, _boolean, "refuse a null value without the tombstone flag"),
+        Setting("segment.ms", 604800000, _long(1), "a segment older than this is closed at the next append", "log.roll.ms"),
+        Setting("segment.bytes", 1073741824, _long(14), "a segment that would grow past this is closed at the next append",
+                "log.segment.bytes"),
+        Setting("max.message.bytes", 1048588, _long(0), "largest record: octets of key, value, header names and values",
+                "message.max.bytes"),
+        Setting("message.timestamp.type", "CreateTime", _choice("CreateTime", "LogAppendTime"),
+                "whose time a record carries: the producer's or the append's", "log.message.timestamp.type"),
+        Setting("message.timestamp.before.max.ms", LONG_MAX, _long(0), "how far a record's time may lie before the append",
+                "log.message.timestamp.before.max.ms"),
+        Setting("message.timestamp.after.max.ms", LONG_MAX, _long(0), "how far a record's time may lie after the append",
+                "log.message.timestamp.after.max.ms"),
+        Setting("snapshot.retention.ms", 2592000000, _long(3600000),
+                "how long silver's versions stay readable (time travel)"),
+        Setting("deletion.vectors", False, _boolean,
+                "deletion vectors on silver: cheaper merges, but only readers that know them can read the table"),
+        Setting("silver.buckets", 1, _long(1, 4096), "hash buckets of silver", fixed=True),
+    )
+}  # fmt: skip
+# Settings of later parts: known by name, refused until they do something.
+LATER = (
+    "tombstone.version.retention.ms", "check.expected.offsets", "check.expected.offsets.scope", "cleanup.policy", "delete.retention.ms",
+    "min.compaction.lag.ms", "max.compaction.lag.ms", "min.cleanable.dirty.ratio", "retention.ms", "retention.bytes",
+    "producer.id.expiration.ms", "snapshot.retention.count", "max.snapshot.interval.ms", "max.record.bytes.between.snapshots",
+)  # fmt: skip
+RULE_SETTINGS = (
+    "compaction.strategy", "compaction.strategy.header", "compaction.strategy.column", "compaction.header.encoding", "tombstone.unversioned",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Effective:
+    """A setting's effective value and its origin: ``topic``, ``lake`` or ``default``."""
+
+    name: str
+    value: Value
+    origin: str
+    says: str
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """`` Did you mean X?`` for the nearest known word, else an empty text."""
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f" Did you mean {near[0]}?" if near else ""
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def parse(settings: Mapping[str, Any], *, lake: bool = False) -> dict[str, str]:
+    """Settings as the user gave them, checked one by one, in the text form that is stored.
+
+    Args:
+        settings: name to value (text, number or boolean); names of topics, or with ``lake`` Kafka's broker names.
+
+    Raises:
+        InvalidConfig: an unknown name (with the nearest known one), a name of a later part, or an illegal value; nothing is set.
+    """
+    known = {setting.lake_name if lake else name: setting for name, setting in SETTINGS.items() if not (lake and setting.fixed)}
+    stored: dict[str, str] = {}
+    for name, value in settings.items():
+        if name in LATER:
+            raise InvalidConfig(f"{name} is not supported yet: setting it would do nothing.", setting=name)
+        if name not in known:
+            raise InvalidConfig(f"There is no setting {name!r}.{did_you_mean(name, known)}", setting=name)
+        text = _text(value)
+        try:
+            parsed = known[name].parse(text)
+        except ValueError as error:
+            reason = str(error) if "must be" in str(error) else "must be a whole number"
+            raise InvalidConfig(f"{name}={text}: {reason}.", setting=name, value=text) from error
+        stored[name] = _text(parsed)
+    return stored
+
+
+class TopicConfig:
+    """The effective configuration of a topic: typed values by name, each with its origin."""
+
+    def __init__(self, topic: Mapping[str, str], lake: Mapping[str, str] | None = None) -> None:
+        """Take the stored text settings of the topic (topic names) and of the lake (broker names); what is unknown is passed over."""
+        self._effective: dict[str, Effective] = {}
+        for name, setting in SETTINGS.items():
+            value, origin = setting.default, "default"
+            if lake and setting.lake_name in lake:
+                value, origin = setting.parse(lake[setting.lake_name]), "lake"
+            if name in topic:
+                value, origin = setting.parse(topic[name]), "topic"
+            self._effective[name] = Effective(name, value, origin, setting.says)
+        if not self._effective["tombstone.unversioned"].value:
+            unversioned = "win_by_offset" if self.text("compaction.strategy") == "column" else "lose"
+            self._effective["tombstone.unversioned"] = Effective(
+                "tombstone.unversioned", unversioned, "default", SETTINGS["tombstone.unversioned"].says
+            )
+
+    def text(self, name: str) -> str:
+        """The value of a text setting."""
+        return str(self._effective[name].value)
+
+    def number(self, name: str) -> int:
+        """The value of a number setting."""
+        return int(self._effective[name].value)
+
+    def flag(self, name: str) -> bool:
+        """The value of a true/false setting."""
+        return bool(self._effective[name].value)
+
+    def effective(self) -> list[Effective]:
+        """Every setting with value and origin, in the order of the reference."""
+        return list(self._effective.values())
+
+    def warnings(self) -> dict[str, str]:
+        """Settings that are legal and yet surely not what was meant: name to sentence (SEMANTICS 18)."""
+        if self.text("compaction.strategy") == "header" and not self.text("compaction.strategy.header").strip():
+            return {"compaction.strategy.header": "compaction.strategy=header without a header name: records are ordered by offset."}
+        return {}
+
+    def check(self) -> None:
+        """Refuse combinations that make no sense together.
+
+        Raises:
+            InvalidConfig: naming the two settings.
+        """
+        if self.text("compaction.strategy") == "column" and not self.text("compaction.strategy.column").strip():
+            raise InvalidConfig("compaction.strategy=column needs compaction.strategy.column: the fields of the value that order records.")
+        if self.warnings() and self.flag("compaction.header.required"):
+            raise InvalidConfig("compaction.strategy=header needs compaction.strategy.header (compaction.header.required is set).")

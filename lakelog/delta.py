@@ -1,0 +1,280 @@
+"""The door to Delta: names and paths of tables, how they are created, read, appended to under a guard, merged, and what their errors mean.
+
+Every Delta exception becomes one of ours here, and nowhere else. SQL names are quoted by `TableRef.sql` and `quoted` alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakelog.errors import Conflict, Damaged, InvalidRequest, LakelogError, NotFound
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+LAST_COMMIT = "spark.databricks.delta.lastCommitVersionInSession"
+NOT_THERE = (
+    "DELTA_TABLE_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "DELTA_TABLE_ONLY_OPERATION", "PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND",
+    "DELTA_PATH_DOES_NOT_EXIST", "SCHEMA_NOT_FOUND", "DELTA_NOT_A_DELTA_TABLE",
+)  # fmt: skip
+GONE = ("DELTA_UNSUPPORTED_TIME_TRAVEL", "DELTA_VERSION_NOT_CONTIGUOUS", "DELTA_CANNOT_RECREATE", "DELTA_TIMESTAMP",
+        "DELTA_VERSION_NOT_FOUND", "DELTA_FILE_NOT_FOUND", "VersionNotFound", "DELTA_NO_RECREATABLE")  # fmt: skip
+# One commit of this process at a time: the version of a commit is told per Spark session, and appends of one process to one table
+# would only make each other start over (a lock doubles their rate).
+_committing = threading.RLock()
+
+
+def quoted(name: str) -> str:
+    """A name as one quoted SQL identifier."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+@dataclass(frozen=True)
+class TableRef:
+    """A Delta table by path (the root holds a ``/``) or by catalog name; never one made from the other."""
+
+    path: str | None = None
+    name: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, root: str, topic: str, table: str) -> TableRef:
+        """The table of a topic under a root: ``root/topic/table``, or ``root.topic_table`` when the root is a catalog schema."""
+        if "/" in root:
+            return cls(path=f"{root.rstrip('/') or '/'}/{topic}/{table}")
+        prefix = "lakelog" if topic == "_lakelog" else topic
+        return cls(name=(*root.split("."), f"{prefix}_{table}"))
+
+    def sql(self) -> str:
+        """The table as SQL names it, every part quoted."""
+        if self.path is not None:
+            return f"delta.{quoted(self.path)}"
+        return ".".join(quoted(part) for part in self.name)
+
+    def __str__(self) -> str:
+        """The table as people write it."""
+        return self.path if self.path is not None else ".".join(self.name)
+
+
+def _condition(error: BaseException) -> str:
+    condition = getattr(error, "getCondition", lambda: None)() or ""
+    if not condition:
+        found = re.search(r"\[([A-Z][A-Z0-9_.]+)\]", str(error))
+        condition = found[1] if found else ""
+    return condition
+
+
+def _is_contention(error: BaseException) -> bool:
+    """Whether a Delta commit lost to another one: by class (classic), SQLSTATE (Connect), or condition."""
+    import delta.exceptions as exceptions
+
+    classes = tuple(
+        getattr(exceptions, name) for name in dir(exceptions) if name.startswith(("Concurrent", "DeltaConcurrent", "MetadataChanged", "ProtocolChanged"))
+    )
+    if isinstance(error, classes):
+        return True
+    state = getattr(error, "getSqlState", lambda: None)() or ""
+    return state == "2D521" or bool(re.search(r"DELTA_(CONCURRENT_|METADATA_CHANGED|PROTOCOL_CHANGED|MAX_COMMIT_RETRIES)", _condition(error)))
+
+
+def translated(error: BaseException, table: TableRef | str) -> LakelogError | None:
+    """The lakelog error a Spark or Delta error stands for; None for one that is a defect."""
+    condition, first = _condition(error), str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
+    if _is_contention(error):
+        return Conflict(f"{table}: another writer committed first ({condition.split('.')[0] or type(error).__name__}). Nothing was written; try again.")
+    if condition.startswith(NOT_THERE):
+        return NotFound(f"{table}: there is no Delta table or file of that name.")
+    if condition.startswith(GONE):
+        return NotFound(f"{table}: that version cannot be read any more or does not exist: {first}", name="SNAPSHOT_NOT_FOUND")
+    if condition.startswith(("DELTA_TRUNCATED_TRANSACTION_LOG", "DELTA_STATE_RECOVER", "DELTA_LOG_FILE", "FAILED_READ_FILE", "DELTA_CHECKPOINT")):
+        return Damaged(f"{table}: {first}. A file of the table is missing or broken; look at it, or restore the table, before going on.")
+    return None
+
+
+@contextlib.contextmanager
+def door(table: TableRef | str) -> Iterator[None]:
+    """Turn the errors of Spark and Delta into lakelog's; those that are none of ours pass as they are."""
+    try:
+        yield
+    except LakelogError:
+        raise
+    except Exception as error:
+        ours = translated(error, table)
+        if ours is None:
+            raise
+        raise ours from error
+
+
+def exists(spark: SparkSession, table: TableRef) -> bool:
+    """Whether the Delta table is there (one look at its log)."""
+    return properties(spark, table) is not None
+
+
+def properties(spark: SparkSession, table: TableRef) -> dict[str, str] | None:
+    """The table's properties; None when there is no such Delta table. No Spark job."""
+    try:
+        with door(table):
+            return {row[0]: row[1] for row in spark.sql(f"SHOW TBLPROPERTIES {table.sql()}").collect()}
+    except NotFound:
+        return None
+
+
+def set_properties(spark: SparkSession, table: TableRef, changes: Mapping[str, str | None]) -> None:
+    """Set properties, or remove those given as None; at most two commits, each of which aborts writers in flight."""
+
+    def literal(text: str) -> str:
+        return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+    kept = {name: value for name, value in changes.items() if value is not None}
+    gone = [name for name, value in changes.items() if value is None]
+    with door(table):
+        if kept:
+            pairs = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in sorted(kept.items()))
+            spark.sql(f"ALTER TABLE {table.sql()} SET TBLPROPERTIES ({pairs})")
+        if gone:
+            spark.sql(f"ALTER TABLE {table.sql()} UNSET TBLPROPERTIES IF EXISTS ({', '.join(map(literal, sorted(gone)))})")
+
+
+def create(rows: DataFrame, table: TableRef, *, partitioned_by: tuple[str, ...] = (), properties: Mapping[str, str], replace: bool = False) -> None:
+    """Create a table with its first rows and its properties, in one commit.
+
+    Raises:
+        Conflict: the table came into being meanwhile.
+    """
+    from pyspark.sql import functions as F
+
+    writer = rows.coalesce(1).writeTo(table.sql()).using("delta")
+    if partitioned_by:
+        writer = writer.partitionedBy(*[F.col(name) for name in partitioned_by])
+    for name, value in properties.items():
+        writer = writer.tableProperty(name, value)
+    with door(table):
+        try:
+            writer.createOrReplace() if replace else writer.create()
+        except Exception as error:
+            if "ALREADY_EXISTS" in _condition(error):
+                raise Conflict(f"{table} was created by another writer meanwhile.") from error
+            raise
+
+
+def overwrite(rows: DataFrame, table: TableRef, *, partitioned_by: str) -> int | None:
+    """Replace all rows, and the schema, of a table in one commit; properties stay. Returns the version."""
+    writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").partitionBy(partitioned_by)
+    with _committing, door(table):
+        _forget_version(rows.sparkSession)
+        writer.save(table.path) if table.path is not None else writer.saveAsTable(table.sql())
+        return _version_committed(rows.sparkSession)
+
+
+def read(spark: SparkSession, table: TableRef, at: int | str | None = None) -> DataFrame:
+    """The table as it is, at a version (a number), or at a time (text that Spark reads as a timestamp)."""
+    with door(table):
+        if at is None:
+            return spark.read.table(table.sql())
+        if isinstance(at, int):
+            return spark.sql(f"SELECT * FROM {table.sql()} VERSION AS OF {int(at)}")  # noqa: S608
+        stamp = at.replace("'", "")
+        return spark.sql(f"SELECT * FROM {table.sql()} TIMESTAMP AS OF '{stamp}'")  # noqa: S608
+
+
+def history(spark: SparkSession, table: TableRef, limit: int) -> list[Row]:
+    """The newest commits, newest first; one small Spark job that opens ``limit`` commit files."""
+    with door(table):
+        return list(spark.sql(f"DESCRIBE HISTORY {table.sql()} LIMIT {int(limit)}").collect())
+
+
+def _forget_version(spark: SparkSession) -> None:
+    with contextlib.suppress(Exception):
+        spark.conf.unset(LAST_COMMIT)
+
+
+def _version_committed(spark: SparkSession) -> int | None:
+    version = spark.conf.get(LAST_COMMIT, None)
+    return int(version) if version else None
+
+
+def insert_guarded(rows: DataFrame, table: TableRef, guard: str, *, user_metadata: str) -> int | None:
+    """Append rows if a guard over the same table holds, as one transaction: the compare-and-set of the log.
+
+    The guard is read inside the transaction, so Delta aborts it when a commit since then touched what it read. It must be a scalar
+    SQL condition with literal partition predicates (they are the scope of conflicts), and must read the tail record: a condition
+    that reads no file does not conflict with a truncation.
+
+    Returns:
+        The version of the commit, or None when the guard did not hold: then there is no commit.
+
+    Raises:
+        Conflict: a commit of another writer got in between; whether rows were written must be looked up by batch id when the
+            answer of the storage was lost.
+
+    Cost: one Spark job for the guard, one for the write.
+    """
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as F
+
+    spark = rows.sparkSession
+    view = f"lakelog_{uuid.uuid4().hex}"
+    rows.createOrReplaceTempView(view)
+    written = Observation(view)
+    try:
+        with _committing, door(table):
+            _forget_version(spark)
+            guarded = spark.sql(f"SELECT * FROM {quoted(view)} WHERE {guard}")  # noqa: S608
+            guarded.observe(written, F.count(F.lit(1)).alias("rows")).writeTo(table.sql()).option("userMetadata", user_metadata).append()
+            if not written.get["rows"]:
+                return None
+            version = _version_committed(spark)
+            return version if version is not None else int(history(spark, table, 1)[0]["version"])
+    finally:
+        spark.catalog.dropTempView(view)
+
+
+def merge(source: DataFrame, table: TableRef, *, on: str, clauses: str) -> int | None:
+    """MERGE a source (alias ``s``) into a table (alias ``t``).
+
+    Returns:
+        The version, or None when no row was changed (then there is no commit).
+
+    Raises:
+        Conflict: a commit of another writer touched what this one read.
+    """
+    spark = source.sparkSession
+    view = f"lakelog_{uuid.uuid4().hex}"
+    source.createOrReplaceTempView(view)
+    try:
+        with _committing, door(table):
+            _forget_version(spark)
+            answer = spark.sql(f"MERGE INTO {table.sql()} t USING {quoted(view)} s ON {on} {clauses}").collect()
+            if not answer or not answer[0][0]:
+                return None
+            version = _version_committed(spark)
+            return version if version is not None else int(history(spark, table, 1)[0]["version"])
+    finally:
+        spark.catalog.dropTempView(view)
+
+
+def drop(spark: SparkSession, table: TableRef) -> None:
+    """Remove a table and its files: ``DROP TABLE`` in a catalog, the folder under a path."""
+    if table.path is None:
+        with door(table):
+            spark.sql(f"DROP TABLE IF EXISTS {table.sql()}")
+        return
+    files, path = filesystem(table.path)
+    files.delete_dir(path)
+
+
+def filesystem(location: str) -> tuple[Any, str]:
+    """The file system of a path or URI and the path within it (pyarrow's, credentials from the environment)."""
+    from pyarrow import fs
+
+    try:
+        if "://" in location:
+            return fs.FileSystem.from_uri(location)  # type: ignore[no-any-return]
+        return fs.LocalFileSystem(), location.removeprefix("file:")
+    except Exception as error:
+        raise InvalidRequest(f"{location}: pyarrow cannot open this file system: {error}") from error

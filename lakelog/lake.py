@@ -1,0 +1,295 @@
+"""A lake: a root that holds topics and lake-wide defaults."""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+import warnings
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from lakelog import bronze, config, delta, evolution, silver, views
+from lakelog.bronze import Log
+from lakelog.config import SETTINGS, TopicConfig, did_you_mean
+from lakelog.delta import TableRef
+from lakelog.errors import Conflict, Invalid, InvalidConfig, InvalidRequest, NotFound, TopicNotFound
+from lakelog.ordering import OrderingRule
+from lakelog.records import declared_type, flat_columns
+from lakelog.sources import Types
+from lakelog.topic import FORMAT_VERSION, PREFIX, At, Topic, silver_properties
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TOPIC_NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
+RESERVED_ENDINGS = ("_bronze", "_silver", "_quarantine", "_deleted", "_log", "_fresh")
+TOPIC_PROPERTY = f"{PREFIX}lake.topic."
+RUNS = "started_at TIMESTAMP, ended_at TIMESTAMP, run_id STRING, verb STRING, topic STRING, error STRING, report STRING"
+
+
+def system_clock() -> int:
+    """The machine's clock in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def check_topic_name(name: str) -> None:
+    """Refuse a name that could not be a table's in every catalog, or that would clash with a table or view of another topic.
+
+    Raises:
+        InvalidRequest: saying what a name looks like.
+    """
+    if not TOPIC_NAME.match(name) or len(name) > 200:
+        raise InvalidRequest(f"{name!r} is no topic name: lower-case letters, digits and _, beginning with a letter.", name="INVALID_TOPIC")
+    ending = next((ending for ending in RESERVED_ENDINGS if name.endswith(ending)), None)
+    if ending or name.startswith("lakelog_"):
+        raise InvalidRequest(f"{name!r} is no topic name: {ending or 'lakelog_'} is reserved for lakelog's own tables.", name="INVALID_TOPIC")
+
+
+class Lake:
+    """A root with topics: a path or URI (it holds a ``/``), or a catalog schema such as ``main.lakelog``.
+
+    Opening a lake reads nothing; the first topic makes the root a lake.
+
+    Args:
+        spark: the session that does the work; on Databricks the one given, else for example `local_session`'s.
+        root: the path or the schema.
+        clock: milliseconds since 1970; the machine's clock unless a test brings its own.
+
+    Raises:
+        InvalidRequest: the root is neither a path nor a schema's name.
+    """
+
+    def __init__(self, spark: SparkSession, root: str, *, clock: Callable[[], int] = system_clock) -> None:
+        if not root or ("/" not in root and not all(re.fullmatch(r"\w+", part) for part in root.split("."))):
+            raise InvalidRequest(f"{root!r} is no root: a path holds a / (./lake, /data/lake, s3a://…), a catalog schema is a name like main.lakelog.")
+        self.spark = spark
+        self.root = root if root == "/" else root.rstrip("/")
+        if root.startswith("./") or root.startswith("../"):
+            import os
+
+            self.root = os.path.abspath(root)
+        self.clock = clock
+        self._table = TableRef.of(self.root, "_lakelog", "runs")
+
+    # ---- the lake itself ----
+
+    def is_lake(self) -> bool:
+        """Whether the root holds a lake. No Spark job."""
+        return self._properties() is not None
+
+    def _properties(self) -> dict[str, str] | None:
+        stored = delta.properties(self.spark, self._table)
+        if stored is None or f"{PREFIX}format" not in stored:
+            return None
+        if int(stored[f"{PREFIX}format"]) > FORMAT_VERSION:
+            raise InvalidConfig(
+                f"{self.root} was written by a newer lakelog (format {stored[f'{PREFIX}format']}, this one knows {FORMAT_VERSION}). Upgrade lakelog."
+            )
+        return stored
+
+    def _opened(self) -> dict[str, str]:
+        stored = self._properties()
+        if stored is None:
+            raise NotFound(f"{self.root} is not a lake: it holds no topics of lakelog. create_topic makes it one.", name="NOT_A_LAKE")
+        return stored
+
+    def _create(self) -> None:
+        """Make the root a lake: the table of runs, which also carries the lake's defaults and the names of its topics."""
+        if "/" in self.root:
+            self._refuse_foreign_files()
+        else:
+            with delta.door(self.root):
+                schemas = self.spark.sql("SHOW SCHEMAS" + (f" IN {delta.quoted(self.root.split('.')[0])}" if "." in self.root else "")).collect()
+            if self.root.split(".")[-1] not in {row[0] for row in schemas}:
+                raise NotFound(f"There is no schema {self.root}. Create it first: CREATE SCHEMA {self.root}", name="NOT_A_LAKE")
+        try:
+            delta.create(self.spark.createDataFrame([], RUNS), self._table, properties={f"{PREFIX}format": str(FORMAT_VERSION)})
+        except Conflict:
+            self._opened()
+
+    def _refuse_foreign_files(self) -> None:
+        from pyarrow import fs
+
+        files, path = delta.filesystem(self.root)
+        found = [entry.base_name for entry in files.get_file_info(fs.FileSelector(path, allow_not_found=True))]
+        if any(not name.startswith(".") for name in found):
+            raise InvalidRequest(
+                f"{self.root} is not a lake and not empty (it holds {sorted(found)[0]}). Name a new or empty folder as root.", name="NOT_A_LAKE"
+            )
+
+    def _defaults(self) -> dict[str, str]:
+        stored = delta.properties(self.spark, self._table) or {}
+        names = {setting.lake_name for setting in SETTINGS.values()}
+        return {name: stored[PREFIX + name] for name in names if PREFIX + name in stored}
+
+    def configure(self, settings: Mapping[str, Any]) -> None:
+        """Set lake-wide defaults under Kafka's broker names (None removes one); topics that do not say otherwise follow.
+
+        Raises:
+            InvalidConfig: an unknown name or an illegal value; nothing was set.
+        """
+        self._opened()
+        parsed = config.parse({name: value for name, value in settings.items() if value is not None}, lake=True)
+        known = {setting.lake_name for setting in SETTINGS.values() if not setting.fixed}
+        for name in settings:
+            if name not in known:
+                raise InvalidConfig(f"There is no lake-wide default {name!r}.{did_you_mean(name, known)}", setting=name)
+        changes: dict[str, str | None] = {PREFIX + name: parsed.get(name) for name in settings}
+        delta.set_properties(self.spark, self._table, changes)
+
+    def describe(self) -> list[dict[str, Any]]:
+        """The lake-wide defaults: Kafka's broker name, value, origin (lake or default) and what it means. No Spark job."""
+        self._opened()
+        stored = self._defaults()
+        shown = []
+        for setting in SETTINGS.values():
+            if not setting.fixed:
+                set_here = setting.lake_name in stored
+                value = setting.parse(stored[setting.lake_name]) if set_here else setting.default
+                shown.append({"name": setting.lake_name, "value": value, "origin": "lake" if set_here else "default", "says": setting.says})
+        return shown
+
+    # ---- topics ----
+
+    def topics(self) -> list[str]:
+        """The names of the lake's topics, sorted. No Spark job.
+
+        Raises:
+            NotFound: the root is not a lake.
+        """
+        return sorted(name.removeprefix(TOPIC_PROPERTY) for name in self._opened() if name.startswith(TOPIC_PROPERTY))
+
+    def topic(self, name: str) -> Topic:
+        """An existing topic.
+
+        Raises:
+            TopicNotFound: there is none; lists what there is.
+        """
+        existing = self.topics()
+        try:
+            check_topic_name(name)
+            return self._topic(name)
+        except (TopicNotFound, InvalidRequest) as error:
+            listed = ", ".join(existing) or "none"
+            raise TopicNotFound(
+                f"There is no topic {name} in {self.root}.{did_you_mean(name, existing)} Topics: {listed}.", existing=existing
+            ) from error
+
+    def _topic(self, name: str) -> Topic:
+        return Topic(self.spark, self.root, name, self.clock, self._defaults)
+
+    def create_topic(
+        self, name: str, *, key: str = "BINARY", value: str = "BINARY", partitions: int = 1, config: Mapping[str, Any] | None = None
+    ) -> Topic:
+        """Create a topic: its log, its latest table, its views.
+
+        Args:
+            name: ``[a-z][a-z0-9_]*``.
+            key: type of the keys: BINARY, an atomic type, or a list of fields (``order_id BIGINT, region STRING``).
+            value: type of the values, likewise; any type.
+            partitions: how many partitions the log has, for good.
+            config: settings by Kafka's names; a legal setting that cannot be meant is a Python warning.
+
+        Raises:
+            InvalidRequest: the name is none, or taken.
+            InvalidConfig: types or settings are wrong; nothing was created.
+
+        Cost: three small Delta tables, one commit each.
+        """
+        check_topic_name(name)
+        if not 1 <= partitions <= 10_000:
+            raise InvalidConfig(f"partitions={partitions}: a topic has 1 to 10000 partitions.")
+        stored = parse_settings(config)
+        if self._properties() is None:
+            self._create()
+        settings = TopicConfig(stored, self._defaults())
+        settings.check()
+        types = Types(declared_type(self.spark, key, what="key"), declared_type(self.spark, value, what="value"))
+        flat_columns(types.key, types.value)
+        rule = OrderingRule.from_config(settings)
+        rule.version_type(types.value)
+        bronze_table, silver_table = TableRef.of(self.root, name, "bronze"), TableRef.of(self.root, name, "silver")
+        if delta.exists(self.spark, bronze_table):
+            raise InvalidRequest(f"The topic {name} exists already in {self.root}. Open it with topic({name!r}), or choose another name.",
+                                 name="TOPIC_ALREADY_EXISTS")  # fmt: skip
+        for setting, warning in settings.warnings().items():
+            warnings.warn(f"{setting}: {warning}", stacklevel=2)
+        identity, now = str(uuid.uuid4()), self.clock()
+        marks = {f"{PREFIX}format": str(FORMAT_VERSION), f"{PREFIX}topic.uuid": identity}
+        log = Log(self.spark, bronze_table, types, partitions, settings, rule)
+        silver.create(log, silver_table, uuid=identity, now=now, properties={**marks, **silver_properties(settings)})
+        properties = {
+            **marks,
+            f"{PREFIX}topic.partitions": str(partitions),
+            f"{PREFIX}topic.types": evolution.types_json(types.key, types.value),
+            **{PREFIX + setting: text for setting, text in stored.items()},
+        }
+        bronze.create(self.spark, bronze_table, types, partitions=partitions, now=now, properties=properties)
+        self._note({TOPIC_PROPERTY + name: identity})
+        topic = self._topic(name)
+        if "/" not in self.root:
+            for statement in views.statements(name, self.root, silver_table, bronze_table, types):
+                with delta.door(name):
+                    self.spark.sql(statement)
+        return topic
+
+    def _note(self, changes: Mapping[str, str | None]) -> None:
+        """Change the list of topics; another writer's change at the same time is no reason to fail."""
+        for attempt in range(20):
+            try:
+                return delta.set_properties(self.spark, self._table, changes)
+            except Conflict:
+                if attempt == 19:
+                    raise
+                time.sleep(0.1 * attempt)
+        return None
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic: its tables with all files, and its views. There is no way back; ask before you call.
+
+        Raises:
+            TopicNotFound: there is no such topic.
+            Invalid: a table of that name is not lakelog's; nothing was deleted.
+        """
+        check_topic_name(name)
+        listed = TOPIC_PROPERTY + name in self._opened()
+        for kind in ("bronze", "silver"):
+            stored = delta.properties(self.spark, TableRef.of(self.root, name, kind))
+            if stored is not None and f"{PREFIX}topic.uuid" not in stored:
+                raise Invalid(f"{TableRef.of(self.root, name, kind)} is not lakelog's. Nothing was deleted.", name="NOT_A_TOPIC")
+        if not listed:
+            self.topic(name)
+        if "/" not in self.root:
+            views.drop(self.spark, name, self.root)
+        for view in views.names(name):
+            self.spark.catalog.dropTempView(view)
+        for kind in ("bronze", "silver"):
+            table = TableRef.of(self.root, name, kind)
+            if delta.exists(self.spark, table):
+                delta.drop(self.spark, table)
+        if "/" in self.root:
+            files, path = delta.filesystem(f"{self.root}/{name}")
+            if not files.get_file_info(path).is_file and files.get_file_info(path).type.name == "Directory":
+                files.delete_dir(path)
+        self._note({TOPIC_PROPERTY + name: None})
+
+    def sql(self, query: str, *, at: At = None) -> DataFrame:
+        """Run SQL with the views of every topic registered: ``orders``, ``orders_deleted``, ``orders_log``.
+
+        Args:
+            query: a SELECT.
+            at: a version of silver or a time, for the views of the latest tables.
+
+        Raises:
+            NotFound: the query names a table that is none.
+        """
+        for name in self.topics():
+            self._topic(name).register(at)
+        with delta.door("sql"):
+            return self.spark.sql(query)
+
+
+def parse_settings(settings: Mapping[str, Any] | None) -> dict[str, str]:
+    """A topic's settings, checked one by one, as they are stored."""
+    return config.parse(settings or {})

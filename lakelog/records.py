@@ -1,0 +1,221 @@
+"""Records as columns: the types a topic declares, the size of a record, and how JSON becomes a record.
+
+Everything here is a value or a Spark expression; nothing reads or writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lakelog.errors import InvalidConfig
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, SparkSession
+    from pyspark.sql.types import DataType, StructType
+
+HEADERS = "array<struct<key:string,value:binary>>"
+RECORD_FIELDS = ("key", "value", "headers", "timestamp", "tombstone", "partition", "expected_offset")
+# Columns of Spark's Kafka source that a log gives itself.
+KAFKA_FIELDS = ("topic", "offset", "timestampType")
+FLAT_FIELDS = ("_timestamp", "_headers", "_tombstone", "_partition", "_expected_offset")
+ROW_FIELDS = ("_partition", "_offset", "_timestamp", "_version")
+TIMESTAMP_MS_LEAST, TIMESTAMP_MS_MOST = -62135596800000, 253402300799999
+FIXED_OCTETS = {
+    "boolean": 1, "tinyint": 1, "smallint": 2, "int": 4, "bigint": 8, "float": 4, "double": 8, "date": 4, "timestamp": 8, "timestamp_ntz": 8,
+}  # fmt: skip
+
+
+def declared_type(spark: SparkSession, text: str, *, what: str) -> DataType:
+    """The type that a topic declares for its key or value: ``BINARY``, any other type, or a list of fields (a STRUCT).
+
+    Raises:
+        InvalidConfig: the text is no type, or a type that cannot be that: keys are atomic or STRUCTs of those.
+    """
+    from pyspark.errors import PySparkException
+    from pyspark.sql.types import StructType
+
+    def parsed(ddl: str) -> StructType | None:
+        try:
+            schema: StructType = spark.createDataFrame([], schema=ddl).schema
+        except (PySparkException, ValueError):
+            return None
+        return schema
+
+    single, fields = parsed(f"`x` {text}"), None
+    if single is None or len(single) != 1:
+        fields = parsed(text)
+    kind = single[0].dataType if single is not None and len(single) == 1 else fields
+    if kind is None or (isinstance(kind, StructType) and not kind.fields):
+        raise InvalidConfig(f"{what}: {text!r} is no type. Write BINARY, STRING, another type, or a list of fields: order_id BIGINT, region STRING.")
+    kind = nullable(kind)
+    unusable = ("map", "array", "variant", "interval", "collate") if what == "key" else ("interval", "collate")
+    for word in unusable:
+        if word in kind.simpleString():
+            raise InvalidConfig(f"{what}: {kind.simpleString()} cannot be a {what}: {word} has no usable equality or file format.")
+    if isinstance(kind, StructType):
+        folded = [name.lower() for name in kind.names]
+        if len(set(folded)) < len(folded):
+            raise InvalidConfig(f"{what}: field names repeat (case does not count): {', '.join(kind.names)}.")
+        if what == "key" and "key" in folded:
+            raise InvalidConfig("key: a field cannot be called key: a table with a key column is taken as records.")
+    return kind
+
+
+def nullable(kind: DataType) -> DataType:
+    """The type with every field and element nullable, metadata dropped."""
+    from pyspark.sql.types import ArrayType, MapType, StructField, StructType
+
+    if isinstance(kind, StructType):
+        return StructType([StructField(field.name, nullable(field.dataType)) for field in kind.fields])
+    if isinstance(kind, ArrayType):
+        return ArrayType(nullable(kind.elementType))
+    if isinstance(kind, MapType):
+        return MapType(nullable(kind.keyType), nullable(kind.valueType))
+    return kind
+
+
+def flat_columns(key: DataType, value: DataType) -> list[tuple[str, str, str]]:
+    """How a row is shown to people: (column, side, field) for each field of key and value; atomic ones are ``key`` and ``value``.
+
+    Raises:
+        InvalidConfig: two columns would have one name.
+    """
+    from pyspark.sql.types import StructType
+
+    columns: list[tuple[str, str, str]] = []
+    for side, kind in (("key", key), ("value", value)):
+        columns += [(field, side, field) for field in kind.names] if isinstance(kind, StructType) else [(side, side, "")]
+    seen: set[str] = {name.lower() for name in (*ROW_FIELDS, *FLAT_FIELDS)}
+    for name, _, _ in columns:
+        if name.lower() in seen:
+            raise InvalidConfig(f"Two columns of the topic's view would be called {name}: rename a field of the key or of the value.")
+        seen.add(name.lower())
+    return columns
+
+
+def octets(column: Column, kind: DataType) -> Column:
+    """The size of a key or value: octets of text and binary, fixed widths of numbers, the sum over a STRUCT, JSON of nested collections."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StructType
+
+    name = kind.simpleString()
+    if name in ("string", "binary"):
+        return F.coalesce(F.octet_length(column), F.lit(0)).cast("bigint")
+    if isinstance(kind, StructType):
+        total = F.lit(0).cast("bigint")
+        for field in kind.fields:
+            total = total + octets(column.getField(field.name), field.dataType)
+        return total
+    width = FIXED_OCTETS.get(name, 16 if name.startswith("decimal") else None)
+    if width is not None:
+        return F.when(column.isNull(), F.lit(0)).otherwise(F.lit(width)).cast("bigint")
+    return F.coalesce(F.octet_length(F.to_json(F.struct(column))), F.lit(0)).cast("bigint")
+
+
+def header_octets(headers: Column) -> Column:
+    """Octets of header names and values."""
+    from pyspark.sql import functions as F
+
+    def one(total: Column, header: Column) -> Column:
+        return total + F.coalesce(F.octet_length(header["key"]), F.lit(0)) + F.coalesce(F.octet_length(header["value"]), F.lit(0))
+
+    return F.when(headers.isNull() | (F.size(headers) == 0), F.lit(0).cast("bigint")).otherwise(
+        F.aggregate(headers, F.lit(0).cast("bigint"), one)
+    )
+
+
+def from_variant(json: Column, kind: DataType, where: str) -> tuple[Column, Column]:
+    """A JSON value (a VARIANT column) as a declared type, strictly: nothing is rounded, cut or guessed.
+
+    Returns:
+        (the value, NULL for null; a problem as text, NULL when the value fits).
+    """
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    tag = F.schema_of_variant(json)
+    absent = json.isNull() | (tag == "VOID")
+    name = kind.simpleString()
+    if name == "variant":
+        return json, F.lit(None).cast("string")
+
+    def wrong(fits: Column) -> Column:
+        return F.when(~absent & ~F.coalesce(fits, F.lit(False)), F.concat(F.lit(f"{where} should be {name} but is "), F.lower(F.substring(tag, 1, 60))))
+
+    if isinstance(kind, StructType):
+        return _struct_from_variant(json, kind, where, absent, wrong(tag.startswith("OBJECT")))
+    if isinstance(kind, (ArrayType, MapType)):
+        value = F.try_variant_get(json, "$", name)
+        return value, wrong(value.isNotNull())
+    if name == "binary":
+        text = F.try_variant_get(json, "$", "string")
+        hexed = F.try_variant_get(json, "$.hex", "string")
+        is_hex = tag == "OBJECT<hex: STRING>"
+        value = F.when(tag == "STRING", F.encode(text, "UTF-8")).when(is_hex, F.unhex(hexed))
+        return value, wrong(value.isNotNull())
+    value = F.try_variant_get(json, "$", name)
+    fits = value.isNotNull()
+    if name in ("tinyint", "smallint", "int", "bigint"):
+        fits = fits & (tag == "BIGINT")
+    elif name.startswith("decimal"):
+        exact = F.try_variant_get(json, "$", "decimal(38,18)")
+        fits = fits & (exact == value) & (tag.startswith("DECIMAL") | tag.isin("BIGINT", "STRING"))
+    elif name in ("double", "float"):
+        fits = fits & (tag.startswith("DECIMAL") | tag.isin("BIGINT", "DOUBLE"))
+    elif name == "boolean":
+        fits = fits & (tag == "BOOLEAN")
+    else:
+        fits = fits & (tag == "STRING")
+    return value, wrong(fits)
+
+
+def _struct_from_variant(json: Column, kind: StructType, where: str, absent: Column, wrong: Column) -> tuple[Column, Column]:
+    from pyspark.sql import functions as F
+
+    fields = F.try_variant_get(json, "$", "map<string,variant>")
+    values, problems = [], [wrong]
+    unknown = F.array_except(F.map_keys(fields), F.array(*[F.lit(name) for name in kind.names]))
+    problems.append(F.when(F.size(unknown) > 0, F.concat(F.lit(f"{where} has an unknown field "), F.element_at(unknown, 1))))
+    for field in kind.fields:
+        value, problem = from_variant(F.try_element_at(fields, F.lit(field.name)), field.dataType, f"{where}.{field.name}")
+        values.append(value.alias(field.name))
+        problems.append(problem)
+    return F.when(~absent & wrong.isNull(), F.struct(*values)), F.coalesce(*problems)
+
+
+def headers_from_variant(json: Column) -> tuple[Column, Column]:
+    """``[[name, value], …]`` as headers: integers become 8 octets big-endian, text UTF-8, ``{"hex": …}`` octets, null stays null."""
+    from pyspark.sql import functions as F
+
+    absent = json.isNull() | (F.schema_of_variant(json) == "VOID")
+    pairs = F.try_variant_get(json, "$", "array<array<variant>>")
+
+    def header(pair: Column) -> Column:
+        value = F.try_element_at(pair, F.lit(2))
+        tag = F.schema_of_variant(value)
+        number = F.try_variant_get(value, "$", "bigint")
+        data = (
+            F.when(tag == "BIGINT", F.unhex(F.lpad(F.hex(number), 16, "0")))
+            .when(tag == "STRING", F.encode(F.try_variant_get(value, "$", "string"), "UTF-8"))
+            .when(tag == "OBJECT<hex: STRING>", F.unhex(F.try_variant_get(value, "$.hex", "string")))
+        )
+        return F.struct(F.try_variant_get(F.try_element_at(pair, F.lit(1)), "$", "string").alias("key"), data.alias("value"))
+
+    def fits(pair: Column) -> Column:
+        name, value = F.try_element_at(pair, F.lit(1)), F.try_element_at(pair, F.lit(2))
+        known = value.isNull() | (F.schema_of_variant(value) == "VOID") | header(pair)["value"].isNotNull()
+        return (F.size(pair) == 2) & F.coalesce(F.schema_of_variant(name) == "STRING", F.lit(False)) & known
+
+    problem = F.when(
+        ~absent & ~F.coalesce(F.forall(pairs, fits), F.lit(False)),
+        F.lit('headers should be [["name", value], …] with values that are integers, text, {"hex": "…"} or null'),
+    )
+    return F.when(problem.isNull(), F.transform(pairs, header)), problem
+
+
+def first_problem(problems: Sequence[Column]) -> Column:
+    """The first problem that is not NULL."""
+    from pyspark.sql import functions as F
+
+    return F.coalesce(*problems, F.lit(None).cast("string"))

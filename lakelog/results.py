@@ -1,0 +1,120 @@
+"""What the verbs answer: frozen values, printed as text by the CLI or as one JSON object by ``--json`` and the jobs."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+from dataclasses import dataclass
+from typing import Any
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, (bytes, bytearray)):
+        return {"hex": bytes(value).hex()}
+    if isinstance(value, (datetime.datetime, datetime.date)):
+        return value.isoformat()
+    return value
+
+
+class Result:
+    """Base of the results: ``to_dict()`` and ``to_json()``."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain JSON types; partition numbers become text keys, times ISO 8601."""
+        plain: dict[str, Any] = _plain(self)
+        return plain
+
+    def to_json(self) -> str:
+        """The result as one line of JSON."""
+        return json.dumps(self.to_dict(), default=str)
+
+
+@dataclass(frozen=True)
+class Appended(Result):
+    """An append: partition to (first offset, end offset, exclusive); ``version`` is bronze's; None where nothing was written."""
+
+    topic: str
+    offsets: dict[int, tuple[int, int]]
+    version: int | None
+    records: int
+    batch: str | None
+
+
+@dataclass(frozen=True)
+class Merged(Result):
+    """A merge: silver's ``version`` (None when there was nothing to do), the offsets it went from and to (exclusive), and what became of the records.
+
+    ``records`` were folded; ``inserted``, ``updated`` and ``deleted`` count keys (a key that only ever was deleted counts as deleted).
+    Records that lost to an earlier one: ``ignored_deletes`` (deletes without a version), ``late`` (all others). ``duplicates``: records
+    whose version equals the one they replaced, as a batch delivered twice does. ``invalid_versions``: records whose version header
+    is unusable. ``unkeyed``: records without a key, which never reach silver. ``remaining``: records not merged yet (``max_records``).
+    """
+
+    topic: str
+    version: int | None
+    from_offsets: dict[int, int]
+    to_offsets: dict[int, int]
+    records: int = 0
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    late: int = 0
+    duplicates: int = 0
+    invalid_versions: int = 0
+    ignored_deletes: int = 0
+    unkeyed: int = 0
+    remaining: int = 0
+
+
+@dataclass(frozen=True)
+class PartitionStatus(Result):
+    """One partition: log start and log end offset, the offset up to which it is merged (exclusive), its active segment and that one's octets."""
+
+    partition: int
+    log_start_offset: int
+    log_end_offset: int
+    merged_offset: int
+    active_segment: int
+    segment_bytes: int
+
+
+@dataclass(frozen=True)
+class TopicStatus(Result):
+    """Where a topic stands. Ages are milliseconds; ``counts`` are totals since the topic was created (or rebuilt)."""
+
+    topic: str
+    rule: str
+    records: int
+    keys: int
+    live: int
+    tombstones: int
+    unmerged_records: int
+    unmerged_age_ms: int | None
+    bronze_version: int
+    silver_version: int
+    epoch: int
+    partitions: list[PartitionStatus]
+    counts: dict[str, int]
+
+
+@dataclass(frozen=True)
+class TopicDescription(Result):
+    """A topic's identity, types and effective configuration, each setting with its origin (topic, lake or default)."""
+
+    topic: str
+    uuid: str
+    key: str
+    value: str
+    partitions: int
+    rule: str
+    bronze: str
+    silver: str
+    config: list[dict[str, Any]]
+    warnings: dict[str, str]

@@ -1,0 +1,65 @@
+"""Where a batch goes in a partition's log: the next offsets, and the segment that takes them. Decisions as values; no I/O."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Tail:
+    """The end of a partition's log: log end offset, active segment, its octets and the time of its first record, the epoch."""
+
+    partition: int
+    end: int
+    segment: int
+    octets: int
+    first_ms: int | None
+    epoch: int
+
+
+@dataclass(frozen=True)
+class Share:
+    """A batch's share of one partition: records, octets, the time of the first record and the largest time (milliseconds)."""
+
+    partition: int
+    records: int
+    octets: int
+    first_ms: int
+    largest_ms: int
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A share with its place: first offset, end offset (exclusive), segment, whether that segment begins here, the segment's new state."""
+
+    partition: int
+    start: int
+    end: int
+    segment: int
+    rolls: bool
+    octets: int
+    first_ms: int
+    records: int
+
+
+def place(tail: Tail, share: Share, *, segment_bytes: int, segment_ms: int) -> Piece:
+    """Give a share its offsets and its segment.
+
+    A non-empty active segment is closed first when it would grow past ``segment_bytes``, or when the share's largest time is more than
+    ``segment_ms`` after the segment's first record (Kafka's roll at append). A batch is never split over segments.
+    """
+    empty = tail.first_ms is None or tail.end == tail.segment
+    too_large = tail.octets + share.octets > segment_bytes
+    too_old = tail.first_ms is not None and share.largest_ms - tail.first_ms > segment_ms
+    rolls = not empty and (too_large or too_old)
+    fresh = rolls or empty
+    return Piece(
+        partition=share.partition,
+        start=tail.end,
+        end=tail.end + share.records,
+        segment=tail.end if rolls else tail.segment,
+        rolls=rolls,
+        octets=share.octets + (0 if fresh else tail.octets),
+        first_ms=share.first_ms if fresh or tail.first_ms is None else tail.first_ms,
+        records=share.records,
+    )

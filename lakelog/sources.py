@@ -1,0 +1,353 @@
+"""What an append takes in, whatever its shape, as one kind of frame: the *request*.
+
+A request has the columns ``src`` (file, NULL for frames), ``block`` (where the file's split begins), ``line`` and ``mid`` (rising row
+numbers within a Spark partition, before and after blank lines are dropped), ``partition``, ``key``, ``value``, ``headers``,
+``timestamp``, ``tombstone``, ``expected_offset`` and ``problem`` (``NAME<tab>reason``, NULL for a record that can be read).
+Input order is (src, block, mid): files by path, then position in the file, whatever Spark's splits; frames in the order of their partitions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakelog.config import did_you_mean
+from lakelog.errors import InvalidRecords, InvalidRequest
+from lakelog.records import (
+    FLAT_FIELDS,
+    HEADERS,
+    KAFKA_FIELDS,
+    RECORD_FIELDS,
+    TIMESTAMP_MS_LEAST,
+    TIMESTAMP_MS_MOST,
+    first_problem,
+    from_variant,
+    headers_from_variant,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructType
+
+FORMATS = {"ndjson": "ndjson", "jsonl": "ndjson", "json": "ndjson", "csv": "csv", "parquet": "parquet"}
+WIDER = {"tinyint": 1, "smallint": 2, "int": 3, "bigint": 4}
+ORDER = ("src", "block", "mid")
+
+
+@dataclass(frozen=True)
+class Types:
+    """The types a topic declares."""
+
+    key: DataType
+    value: DataType
+
+
+def file_format(paths: Sequence[str], stated: str | None) -> str:
+    """``ndjson``, ``csv`` or ``parquet``: as stated, else by the files' names.
+
+    Raises:
+        InvalidRequest: a name that tells no format, or files of different formats.
+    """
+    if stated is not None:
+        if stated not in FORMATS:
+            raise InvalidRequest(f"There is no file format {stated!r}.{did_you_mean(stated, FORMATS)} Formats: ndjson, csv, parquet.")
+        return FORMATS[stated]
+    found = set()
+    for path in paths:
+        ending = path.rstrip("/").removesuffix(".gz").rsplit(".", 1)[-1].lower()
+        if ending not in FORMATS:
+            raise InvalidRequest(f"{path}: the name does not tell the format. Name it: format='ndjson', 'csv' or 'parquet'.")
+        found.add(FORMATS[ending])
+    if len(found) != 1:
+        raise InvalidRequest(f"Files of one append have one format, these have {', '.join(sorted(found)) or 'none'}.")
+    return found.pop()
+
+
+def from_files(spark: SparkSession, paths: Sequence[str], form: str, types: Types) -> DataFrame:
+    """Files as a request. CSV and Parquet hold records or flat columns, as a frame does; NDJSON holds a record a line."""
+    from pyspark.sql import functions as F
+
+    from_file = [F.col("_metadata.file_path").alias("src"), F.col("_metadata.file_block_start").alias("block")]
+    if form == "ndjson":
+        return from_lines(spark.read.text(list(paths)).select(*from_file, F.col("value").alias("text")), types)
+    if form == "parquet":
+        frame = spark.read.parquet(*paths)
+        return _request(frame.select(*from_file, *[F.col(_tick(name)) for name in frame.columns]), frame.schema, types, text=False)
+    first = spark.read.option("header", "true").csv(paths[0])
+    names = [name for name in first.columns if name]
+    if not names:
+        raise InvalidRequest(f"{paths[0]}: a CSV file begins with a line of column names.")
+    ddl = ", ".join(f"{_tick(name)} STRING" for name in names) + ", `_corrupt_record` STRING"
+    options = {"header": "true", "enforceSchema": "false", "columnNameOfCorruptRecord": "_corrupt_record", "multiLine": "false"}
+    frame = spark.read.options(**options).schema(ddl).csv(list(paths))
+    shown = frame.select(*from_file, *[F.col(_tick(name)) for name in names], F.col("_corrupt_record").alias("corrupt"))
+    return _request(shown, first.schema, types, text=True)
+
+
+def from_records(spark: SparkSession, records: Sequence[Mapping[str, Any]], types: Types) -> DataFrame:
+    """Records as Python values, each as an NDJSON line would have it, as a request."""
+    from pyspark.sql import functions as F
+
+    try:
+        lines = [(json.dumps(record, ensure_ascii=False, allow_nan=False),) for record in records]
+    except (TypeError, ValueError) as error:
+        raise InvalidRequest(f"A record holds a value that JSON cannot carry ({error}); octets are written {{'hex': '…'}}.") from error
+    frame = spark.createDataFrame(lines, "text STRING").coalesce(1)
+    return from_lines(frame.select(F.lit(None).cast("string").alias("src"), F.lit(0).cast("bigint").alias("block"), "text"), types)
+
+
+def from_lines(lines: DataFrame, types: Types) -> DataFrame:
+    """Lines (``src``, ``block``, ``text``) of one JSON record each as a request; blank lines are passed over."""
+    from pyspark.sql import functions as F
+
+    numbered = lines.withColumn("line", F.monotonically_increasing_id()).filter(F.trim("text") != "")
+    parsed = numbered.select("src", "block", "line", F.monotonically_increasing_id().alias("mid"), F.try_parse_json("text").alias("json"))
+    fields = F.try_variant_get(F.col("json"), "$", "map<string,variant>")
+    parsed = parsed.withColumn("fields", fields).withColumn("names", F.map_keys("fields"))
+
+    def field(name: str) -> Column:
+        return F.try_element_at(F.col("fields"), F.lit(name))
+
+    key, key_problem = from_variant(field("key"), types.key, "key")
+    value, value_problem = from_variant(field("value"), types.value, "value")
+    headers, headers_problem = headers_from_variant(field("headers"))
+    stamp, stamp_problem = _json_scalar(field("timestamp"), "bigint", "BIGINT", "timestamp should be milliseconds since 1970, a whole number")
+    flag, flag_problem = _json_scalar(field("tombstone"), "boolean", "BOOLEAN", "tombstone should be true or false")
+    part, part_problem = _json_scalar(field("partition"), "int", "BIGINT", "partition should be a whole number")
+    expected, expected_problem = _json_scalar(field("expected_offset"), "bigint", "BIGINT", "expected_offset should be a whole number")
+    unknown = F.array_except(F.col("names"), F.array(*[F.lit(name) for name in RECORD_FIELDS]))
+    problem = F.when(F.col("json").isNull(), "is not a line of JSON").when(F.col("fields").isNull(), "is not a JSON object")
+    problem = problem.when(
+        F.size(unknown) > 0, F.concat(F.lit("has an unknown field "), F.element_at(unknown, 1), F.lit(f"; a record has {', '.join(RECORD_FIELDS)}"))
+    )
+    problem = problem.when(~F.array_contains("names", "key"), "has no key")
+    problem = first_problem([problem, key_problem, value_problem, headers_problem, flag_problem, part_problem, expected_problem])
+    return parsed.select(
+        "src", "block", "line", "mid", part.alias("partition"), key.alias("key"), value.alias("value"), headers.alias("headers"),
+        _from_ms(stamp).alias("timestamp"), F.coalesce(flag, F.lit(False)).alias("tombstone"), expected.alias("expected_offset"),
+        F.coalesce(F.concat(F.lit("INVALID_RECORD\t"), problem), _stamp_problem(stamp_problem, stamp)).alias("problem"),
+    )  # fmt: skip
+
+
+def _json_scalar(json: Column, kind: str, tag: str, says: str) -> tuple[Column, Column]:
+    from pyspark.sql import functions as F
+
+    value, found = F.try_variant_get(json, "$", kind), F.schema_of_variant(json)
+    wrong = json.isNotNull() & (found != "VOID") & ((found != tag) | value.isNull())
+    return value, F.when(wrong, F.lit(says))
+
+
+def _stamp_problem(problem: Column, ms: Column) -> Column:
+    from pyspark.sql import functions as F
+
+    far = ~ms.between(TIMESTAMP_MS_LEAST, TIMESTAMP_MS_MOST)
+    text = F.coalesce(problem, F.when(far, F.concat(F.lit("timestamp is not in the years 1 to 9999: "), ms.cast("string"))))
+    return F.concat(F.lit("INVALID_TIMESTAMP\t"), text)
+
+
+def _from_ms(ms: Column) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.when(ms.between(TIMESTAMP_MS_LEAST, TIMESTAMP_MS_MOST), F.timestamp_millis(ms))
+
+
+def from_frame(frame: DataFrame, types: Types) -> DataFrame:
+    """A DataFrame of records (it has a ``key`` column) or of flat columns to be packed, as a request."""
+    from pyspark.sql import functions as F
+
+    nowhere = [F.lit(None).cast("string").alias("src"), F.lit(0).cast("bigint").alias("block")]
+    schema = frame.schema
+    return _request(frame.select(*nowhere, *[F.col(_tick(name)) for name in schema.names]), schema, types, text=False)
+
+
+def _tick(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _request(frame: DataFrame, schema: StructType, types: Types, *, text: bool) -> DataFrame:
+    """A frame with ``src`` and ``block`` in front of its own columns, checked against the topic and brought to the request's columns."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StructType
+
+    if "key" in schema.names:
+        known, prefix = (*RECORD_FIELDS, *KAFKA_FIELDS), ""
+    else:
+        keys = types.key.names if isinstance(types.key, StructType) else []
+        values = types.value.names if isinstance(types.value, StructType) else ["value"]
+        missing = [name for name in keys if name not in schema.names] if keys else ["key"]
+        if missing:
+            raise InvalidRequest(f"The records have no column {', '.join(missing)}: every record of a topic has a key.")
+        known, prefix = (*keys, *values, *FLAT_FIELDS), "_"
+    unknown = [name for name in schema.names if name not in known]
+    if unknown:
+        hint = did_you_mean(unknown[0], known)
+        raise InvalidRequest(f"Unknown column {unknown[0]}.{hint} Known here: {', '.join(known)}.", columns=unknown)
+    problems: list[Column] = []
+
+    def taken(name: str, kind: DataType | str) -> Column:
+        if name not in schema.names:
+            return F.lit(None).cast(kind)
+        column, problem = _fitted(F.col(_tick(name)), schema[name].dataType, kind, name, text=text)
+        problems.append(problem)
+        return column
+
+    def side(name: str, kind: DataType) -> Column:
+        if not prefix or not isinstance(kind, StructType):
+            return taken(name, kind)
+        return F.struct(*[taken(field.name, field.dataType).alias(field.name) for field in kind.fields])
+
+    key, value, headers = side("key", types.key), side("value", types.value), taken(f"{prefix}headers", HEADERS)
+    flag = F.coalesce(taken(f"{prefix}tombstone", "boolean"), F.lit(False))
+    part, expected = taken(f"{prefix}partition", "int"), taken(f"{prefix}expected_offset", "bigint")
+    if prefix and isinstance(types.value, StructType):
+        empty = F.lit(True)
+        for name in types.value.names:
+            empty = empty & value.getField(name).isNull()
+        value = F.when(~(flag & empty), value)
+    stamp, stamp_problem = _frame_timestamp(f"{prefix}timestamp", schema, text=text)
+    if text:
+        problems.insert(0, F.when(F.col("corrupt").isNotNull(), F.lit("does not have as many fields as the first line names")))
+    numbered = frame.withColumn("mid", F.monotonically_increasing_id())
+    return numbered.select(
+        "src", "block", F.col("mid").alias("line"), "mid", part.alias("partition"), key.alias("key"), value.alias("value"), headers.alias("headers"),
+        stamp.alias("timestamp"), flag.alias("tombstone"), expected.alias("expected_offset"),
+        F.coalesce(F.concat(F.lit("INVALID_RECORD\t"), first_problem(problems)), stamp_problem).alias("problem"),
+    )  # fmt: skip
+
+
+def _frame_timestamp(name: str, schema: StructType, *, text: bool) -> tuple[Column, Column]:
+    """A frame's timestamp: TIMESTAMP as it is, whole numbers as milliseconds since 1970, in CSV either of the two as text."""
+    from pyspark.sql import functions as F
+
+    if name not in schema.names:
+        return F.lit(None).cast("timestamp"), F.lit(None).cast("string")
+    column, kind = F.col(_tick(name)), schema[name].dataType.simpleString()
+    if kind == "timestamp":
+        return column, F.lit(None).cast("string")
+    if kind in WIDER or kind == "void":
+        ms = column.cast("bigint")
+        return _from_ms(ms), _stamp_problem(F.lit(None).cast("string"), ms)
+    if kind == "string" and text:
+        ms = column.try_cast("bigint")
+        stamp = F.coalesce(_from_ms(ms), column.try_cast("timestamp"))
+        unread = F.when(column.isNotNull() & ms.isNull() & stamp.isNull(), F.concat(F.lit("timestamp cannot be read: "), column))
+        return stamp, _stamp_problem(unread, ms)
+    raise InvalidRequest(f"Column {name} is {kind}; a timestamp is a TIMESTAMP or a whole number of milliseconds since 1970.")
+
+
+def _fitted(column: Column, have: DataType, want: DataType | str, name: str, *, text: bool) -> tuple[Column, Column]:
+    """A column as the topic's type, where nothing can be lost: (the column, a problem of single records)."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import ArrayType, DecimalType, StructType
+
+    from lakelog.records import nullable
+
+    none = F.lit(None).cast("string")
+    source, target = nullable(have).simpleString(), want if isinstance(want, str) else want.simpleString()
+    if source in (target, "void"):
+        return column.cast(target if source == "void" else want), none
+    if text or (source == "string" and target == "binary"):
+        if target == "binary":
+            return F.encode(column, "UTF-8"), none
+        cast = column.try_cast(want)
+        return cast, F.when(column.isNotNull() & cast.isNull(), F.concat(F.lit(f"{name} should be {target} but is "), F.substring(column, 1, 60)))
+    if source == "binary" and target == "string":
+        return column.cast("string"), F.when(~F.is_valid_utf8(column.cast("string")), F.lit(f"{name} is not UTF-8 text"))
+    if WIDER.get(source, 9) < WIDER.get(target, 0) or (source == "int" and name in ("partition", "_partition")):
+        return column.cast(want), none
+    if (source, target) == ("float", "double"):
+        return column.cast(want), none
+    if isinstance(have, DecimalType) and isinstance(want, DecimalType) and have.scale <= want.scale and have.precision - have.scale <= want.precision - want.scale:
+        return column.cast(want), none
+    if isinstance(have, ArrayType) and target == HEADERS.replace(" ", ""):
+        same = nullable(have).simpleString()
+        if same == target:
+            return column, none
+    if isinstance(have, StructType) and isinstance(want, StructType):
+        return _fitted_struct(column, have, want, name)
+    raise InvalidRequest(f"Column {name} is {source}, the topic has {target}. Cast it before the append.", column=name)
+
+
+def _fitted_struct(column: Column, have: StructType, want: StructType, name: str) -> tuple[Column, Column]:
+    from pyspark.sql import functions as F
+
+    unknown = [field for field in have.names if field not in want.names]
+    if unknown:
+        raise InvalidRequest(f"Unknown column {name}.{unknown[0]}.{did_you_mean(unknown[0], want.names)} Known here: {', '.join(want.names)}.")
+    values, problems = [], []
+    for field in want.fields:
+        if field.name in have.names:
+            value, problem = _fitted(column.getField(field.name), have[field.name].dataType, field.dataType, f"{name}.{field.name}", text=False)
+            problems.append(problem)
+        else:
+            value = F.lit(None).cast(field.dataType)
+        values.append(value.alias(field.name))
+    return F.when(column.isNotNull(), F.struct(*values)), first_problem(problems)
+
+
+def refused(
+    problems: DataFrame, positions: Mapping[tuple[Any, ...], tuple[int, int]], count: int, *, text_files: Sequence[str] = ()
+) -> InvalidRecords:
+    """The error that lists what is wrong: the first 20 records by position, with the file, and the line in text files.
+
+    Args:
+        problems: the staged rows whose ``problem`` is set.
+        positions: (src, block, Spark partition) to (position of its first record, its lowest ``mid``).
+        count: how many records are wrong.
+        text_files: the NDJSON files of the request, all of them, to number their lines.
+    """
+    from pyspark.sql import functions as F
+
+    rows = problems.orderBy(*ORDER).limit(20).select(*ORDER, "line", "problem").collect()
+    names = [row["name"] for row in problems.select(F.split("problem", "\t")[0].alias("name")).distinct().collect()]
+    lines = _line_numbers(problems.sparkSession, text_files) if text_files else {}
+    first_of_file: dict[str, int] = {}
+    for (source, _, _), (base, _) in positions.items():
+        first_of_file[source] = min(base, first_of_file.get(source, base))
+    listed: list[dict[str, Any]] = []
+    for row in rows:
+        group = (row["src"], row["block"], row["mid"] >> 33)
+        base, least = positions[group]
+        entry: dict[str, Any] = {"record": base + row["mid"] - least, "reason": row["problem"].split("\t", 1)[1]}
+        if row["src"]:
+            entry["file"] = _shown(row["src"])
+            before, least_line = lines.get(group, (0, 0))
+            if lines:
+                entry["line"] = before + row["line"] - least_line + 1
+            else:
+                entry["row"] = entry["record"] - first_of_file[row["src"]] + 1
+        listed.append(entry)
+    name = next((name for name in ("INVALID_TIMESTAMP", "INVALID_RECORD", "MESSAGE_TOO_LARGE") if name in names), "INVALID_RECORD")
+    first = listed[0]
+    where = [f"{word} {first[word]}" for word in ("line", "row") if word in first]
+    at = ", ".join([first["file"], *where]) if "file" in first else f"record {first['record']}"
+    more = f" (and {count - 1} more)" if count > 1 else ""
+    return InvalidRecords(f"{at}: {first['reason']}{more}. Nothing of the batch was written.", name=name, problems=listed, count=count)
+
+
+def _shown(source: str) -> str:
+    from urllib.parse import unquote, urlparse
+
+    parsed = urlparse(source)
+    return unquote(parsed.path) if parsed.scheme == "file" else source
+
+
+def _line_numbers(spark: SparkSession, files: Sequence[str]) -> dict[tuple[Any, ...], tuple[int, int]]:
+    """(file, block, Spark partition) to (lines of the file before it, its lowest row number), blank lines included."""
+    from pyspark.sql import functions as F
+
+    rows = (
+        spark.read.text(list(files))
+        .select(F.col("_metadata.file_path").alias("src"), F.col("_metadata.file_block_start").alias("block"),
+                F.monotonically_increasing_id().alias("line"))
+        .groupBy("src", "block", F.shiftright("line", 33).alias("task")).agg(F.count(F.lit(1)).alias("n"), F.min("line").alias("least"))
+        .orderBy("src", "block").collect()
+    )  # fmt: skip
+    found: dict[tuple[Any, ...], tuple[int, int]] = {}
+    before: dict[str, int] = {}
+    for row in rows:
+        found[(row["src"], row["block"], row["task"])] = (before.get(row["src"], 0), row["least"])
+        before[row["src"]] = before.get(row["src"], 0) + row["n"]
+    return found

@@ -1,0 +1,387 @@
+"""A topic: one log (bronze), one latest table (silver), its configuration, and the verbs on them."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lakelog import bronze, config, delta, silver, sources, views
+from lakelog.bronze import Log
+from lakelog.config import RULE_SETTINGS, TopicConfig
+from lakelog.delta import TableRef
+from lakelog.errors import Conflict, InvalidConfig, InvalidRequest, LogIncomplete, OffsetOutOfRange, Refused, TopicNotFound
+from lakelog.ordering import OrderingRule
+from lakelog.records import declared_type, flat_columns
+from lakelog.results import Appended, Merged, PartitionStatus, TopicDescription, TopicStatus
+from lakelog.segments import Tail
+from lakelog.sources import Types
+from lakelog.steps import step_ends
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PREFIX = "lakelog."
+FORMAT_VERSION = 1
+MERGE_ATTEMPTS = 10
+At = int | str | datetime.datetime | None
+
+
+def retention(milliseconds: int) -> dict[str, str]:
+    """The properties that keep silver's versions readable for that long; Delta wants both of them, together."""
+    interval = f"interval {max(1, -(-milliseconds // 1000))} seconds"
+    return {"delta.logRetentionDuration": interval, "delta.deletedFileRetentionDuration": interval}
+
+
+def silver_properties(settings: TopicConfig) -> dict[str, str]:
+    """The Delta properties of silver that follow from a configuration."""
+    vectors = str(settings.flag("deletion.vectors")).lower()
+    return {**retention(settings.number("snapshot.retention.ms")), "delta.enableDeletionVectors": vectors}
+
+
+@dataclass
+class Topic:
+    """A topic of a lake. Get one from `Lake.create_topic` or `Lake.topic`; every verb reads the configuration anew."""
+
+    spark: SparkSession
+    root: str
+    name: str
+    clock: Callable[[], int]
+    lake_defaults: Callable[[], Mapping[str, str]]
+    _stored: dict[str, str] = field(default_factory=dict, repr=False)
+    _types: Types | None = field(default=None, repr=False)
+    _tails: dict[int, Tail] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        self.bronze = TableRef.of(self.root, self.name, "bronze")
+        self.silver = TableRef.of(self.root, self.name, "silver")
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read the topic's properties. No Spark job.
+
+        Raises:
+            TopicNotFound: there is no such topic, or a table that is not lakelog's.
+            InvalidConfig: a newer lakelog wrote it.
+        """
+        from pyspark.sql.types import StructType
+
+        stored = delta.properties(self.spark, self.bronze)
+        if stored is None or f"{PREFIX}topic.uuid" not in stored:
+            self._types = None
+            raise TopicNotFound(f"There is no topic {self.name} in {self.root}.")
+        if int(stored.get(f"{PREFIX}format", "1")) > FORMAT_VERSION:
+            raise InvalidConfig(
+                f"{self.bronze} was written by a newer lakelog (format {stored[f'{PREFIX}format']}, this one knows {FORMAT_VERSION}). Upgrade lakelog."
+            )
+        if self._types is None or stored != self._stored:
+            sides = StructType.fromJson(json.loads(stored[f"{PREFIX}topic.types"]))
+            self._types = Types(sides["key"].dataType, sides["value"].dataType)
+        self._stored = stored
+        self.partitions = int(stored[f"{PREFIX}topic.partitions"])
+        self.config = TopicConfig({name: stored[PREFIX + name] for name in config.SETTINGS if PREFIX + name in stored}, self.lake_defaults())
+        self.rule = OrderingRule.from_config(self.config)
+
+    @property
+    def uuid(self) -> str:
+        """The topic's identity: another topic of the same name has another one."""
+        return self._stored[f"{PREFIX}topic.uuid"]
+
+    @property
+    def types(self) -> Types:
+        """The declared types of key and value."""
+        if self._types is None:
+            raise TopicNotFound(f"There is no topic {self.name} in {self.root}.")
+        return self._types
+
+    @property
+    def _log(self) -> Log:
+        return Log(self.spark, self.bronze, self.types, self.partitions, self.config, self.rule)
+
+    # ---- writing ----
+
+    def append(self, source: DataFrame | str | Sequence[str] | Sequence[Mapping[str, Any]], *, format: str | None = None) -> Appended:
+        """Append records to the log, all or nothing, in one commit over all partitions they touch.
+
+        Takes: a DataFrame of records (columns ``key``, ``value``, and where wanted ``headers``, ``timestamp``, ``tombstone``,
+        ``partition``; frames of Spark's Kafka source as they are) or of flat columns (the fields of key and value, ``_timestamp``,
+        ``_headers``, ``_tombstone``, ``_partition``); a path or a list of paths (NDJSON, CSV, Parquet; ``.gz``); or a list of
+        dicts, each as an NDJSON line would have it. Records without a partition go to ``pmod(xxhash64(key), partitions)``, records
+        without a timestamp get the clock.
+
+        Gives: for each partition the offsets [first, end) the records got, dense, in input order: frames in the order of their
+        partitions, files by path, then by position in the file.
+
+        Args:
+            source: the records.
+            format: of files whose names do not tell it: ``ndjson``, ``csv`` or ``parquet``.
+
+        Raises:
+            InvalidRecords: some records are wrong; the error lists the first 20 and counts all; nothing was written.
+            InvalidRequest: columns or files are wrong; nothing was written.
+            Conflict: other writers were first too often; nothing was written, try again.
+
+        Cost: the source is read once and kept on local disk; four to six small Spark jobs; one sort by partition when several
+        partitions are touched, none for one.
+        """
+        self.refresh()
+        now, log = self.clock(), self._log
+        request, text_files = self._request(source, format)
+        with delta.door(self.name):
+            batch = bronze.staged(log, request, now, text_files=text_files)
+        if not batch.records:
+            return Appended(self.name, {}, None, 0, None)
+        batch_id = uuid.uuid4().hex
+        version, pieces, self._tails = bronze.append(log, batch, batch_id=batch_id, now=now, known=self._tails)
+        offsets = {index: (piece.start, piece.end) for index, piece in sorted(pieces.items())}
+        return Appended(self.name, offsets, version, batch.records, batch_id)
+
+    def _request(self, source: Any, format: str | None) -> tuple[DataFrame, list[str]]:
+        """The source as a request, and its text files (to number their lines in errors)."""
+        if isinstance(source, str):
+            source = [source]
+        if isinstance(source, (list, tuple)):
+            if all(isinstance(item, Mapping) for item in source):
+                return sources.from_records(self.spark, source, self.types), []
+            if all(isinstance(item, str) for item in source):
+                paths = list(source)
+                form = sources.file_format(paths, format)
+                with delta.door(", ".join(paths[:3])):
+                    return sources.from_files(self.spark, paths, form, self.types), paths if form == "ndjson" else []
+        if hasattr(source, "sparkSession"):
+            return sources.from_frame(source, self.types), []
+        raise InvalidRequest("append takes a DataFrame, a path, a list of paths, or a list of dicts (one record each).")
+
+    def merge(self, *, max_records: int | None = None, rebuild: bool = False) -> Merged:
+        """Fold the log, from the last merged offset to its end, into silver, in one commit; again, and nothing changes.
+
+        Args:
+            max_records: fold about so many records (rounded up to whole commits) and leave the rest to the next merge.
+            rebuild: compute silver anew from the whole log; needed once after the ordering rule was changed.
+
+        Gives: silver's version (None when there was nothing to do) and what became of the records.
+
+        Raises:
+            Refused: the ordering rule is not the one silver was made under; then merge with ``rebuild``.
+            LogIncomplete: a rebuild needs records that the log no longer holds; silver is as it was.
+            Conflict: other merges were first too often; try again.
+
+        Cost: the new part of the log is read; silver's keys are scanned once where it holds rows in the same buckets; one MERGE
+        commit. Late records alone rewrite no data file. A rebuild reads the whole log and writes silver once.
+        """
+        if max_records is not None and max_records < 1:
+            raise InvalidRequest(f"max_records={max_records}: it is a number of records, at least 1.")
+        for attempt in range(MERGE_ATTEMPTS):
+            self.refresh()
+            try:
+                merged = self._merge_once(max_records, rebuild)
+            except Conflict:
+                if attempt == MERGE_ATTEMPTS - 1:
+                    raise
+                continue
+            if merged is not None:
+                return merged
+        raise Conflict(f"{self.name}: other merges were first {MERGE_ATTEMPTS} times in a row. Nothing was changed; try again later.")
+
+    def _merge_once(self, max_records: int | None, rebuild: bool) -> Merged | None:
+        """One try of a merge; None when another merge moved the progress meanwhile."""
+        log, now = self._log, self.clock()
+        state = silver.progress(self.spark, self.silver)
+        tails = bronze.tails(log)
+        all_ends = {index: tail.end for index, tail in tails.items()}
+        if rebuild:
+            self._require_whole_log(all_ends)
+            version, step = silver.rebuild(log, self.silver, state, all_ends, uuid=self.uuid, now=now)
+            return self._merged(version, step, all_ends)
+        if state.rule != self.rule:
+            raise Refused(
+                f"{self.name}: silver was made under the rule {state.rule}, the topic now says {self.rule}. Run merge with rebuild once.",
+                name="RULE_CHANGED", expected=str(self.rule), actual=str(state.rule),
+            )  # fmt: skip
+        start, ends = state.next, all_ends
+        if max_records is not None and sum(ends[index] - start[index] for index in ends) > max_records:
+            ends = step_ends(start, bronze.batch_ends(log, start), max_records)
+        if all(ends[index] <= start[index] for index in ends):
+            return Merged(self.name, None, start, start)
+        version, step = silver.merge(log, self.silver, state, ends, uuid=self.uuid, now=now)
+        return None if version is None else self._merged(version, step, all_ends)
+
+    def _merged(self, version: int | None, step: silver.Step, all_ends: Mapping[int, int]) -> Merged:
+        remaining = sum(all_ends[index] - end for index, end in step.ends.items())
+        counts = {name: step.total(name) for name in silver.COUNTS}
+        return Merged(self.name, version, dict(sorted(step.start.items())), dict(sorted(step.ends.items())), remaining=remaining, **counts)
+
+    def _require_whole_log(self, ends: Mapping[int, int]) -> None:
+        """Refuse what needs every record ever appended when the log lacks one (SEMANTICS Q17)."""
+        from pyspark.sql import functions as F
+
+        with delta.door(self.bronze):
+            rows = bronze.records(self._log).groupBy("partition").agg(F.count(F.lit(1)).alias("held")).collect()
+        held = {row["partition"]: row["held"] for row in rows}
+        for index, end in sorted(ends.items()):
+            if held.get(index, 0) != end:
+                raise LogIncomplete(
+                    f"{self.name}: partition {index} of the log holds {held.get(index, 0)} of {end} records: those that could win under another rule"
+                    " are gone. Nothing was changed.", expected=end, actual=held.get(index, 0), partition=index,
+                )  # fmt: skip
+
+    def configure(self, settings: Mapping[str, Any] | None = None, *, value: str | None = None) -> TopicDescription:
+        """Change settings (None removes one), or widen the value's type.
+
+        A change of the ordering rule on a topic with records takes effect with ``merge(rebuild=True)``; until then merges are refused.
+
+        Args:
+            settings: name to value.
+            value: the value's new type: the old one with fields added at any place, or with wider types; old records read NULLs.
+
+        Raises:
+            InvalidConfig: unknown, illegal or fixed settings, or a type that is not wider; nothing was changed.
+            LogIncomplete: another rule is asked for, but the log no longer holds every record; nothing was changed.
+        """
+        self.refresh()
+        wanted = dict(settings or {})
+        for name in wanted:
+            if name in config.SETTINGS and config.SETTINGS[name].fixed:
+                raise InvalidConfig(f"{name} is fixed when a topic is created.")
+        parsed = config.parse({name: setting for name, setting in wanted.items() if setting is not None})
+        config.parse({name: "" for name in wanted if name not in config.SETTINGS})
+        removed = [name for name, setting in wanted.items() if setting is None]
+        topic = {name: self._stored[PREFIX + name] for name in config.SETTINGS if PREFIX + name in self._stored}
+        after = TopicConfig({name: text for name, text in {**topic, **parsed}.items() if name not in removed}, self.lake_defaults())
+        after.check()
+        rule = OrderingRule.from_config(after)
+        kind = declared_type(self.spark, value, what="value") if value is not None else self.types.value
+        rule.version_type(kind)
+        if rule != self.rule and any(set(wanted) & set(RULE_SETTINGS)):
+            self._require_whole_log(self.ends())
+        if value is not None:
+            self._widen(kind)
+        changes: dict[str, str | None] = {PREFIX + name: text for name, text in parsed.items()} | {PREFIX + name: None for name in removed}
+        delta.set_properties(self.spark, self.bronze, {name: text for name, text in changes.items() if text != self._stored.get(name)})
+        if silver_properties(after) != silver_properties(self.config):
+            delta.set_properties(self.spark, self.silver, silver_properties(after))
+        return self.describe()
+
+    def _widen(self, kind: Any) -> None:
+        """Give both tables the wider value type, then note it; a widened log under a narrower note is harmless, so this order."""
+        from lakelog import evolution
+
+        steps = evolution.plan(self.types.value, kind)
+        flat_columns(self.types.key, kind)
+        for table in (self.silver, self.bronze):
+            evolution.apply(self.spark, table, steps)
+        noted = evolution.types_json(self.types.key, kind)
+        delta.set_properties(self.spark, self.bronze, {f"{PREFIX}topic.types": noted})
+
+    # ---- reading ----
+
+    def ends(self) -> dict[int, int]:
+        """Partition to log end offset, the next offset to be given. Cost: two small Spark queries."""
+        return {index: tail.end for index, tail in sorted(bronze.tails(self._log).items())}
+
+    def rows(self, at: At = None) -> DataFrame:
+        """Silver as stored, without control rows: one row per (partition, key), tombstones included, in no order."""
+        return silver.rows(self.spark, self.silver, _moment(at))
+
+    def latest(self, at: At = None) -> DataFrame:
+        """The live rows: one per (partition, key), in no order, struct keys and values flattened to columns.
+
+        Columns: the key's and the value's fields (atomic ones ``key``, ``value``), ``_partition``, ``_offset``, ``_timestamp``, ``_version``.
+
+        Args:
+            at: silver's version (a number), or a time (a datetime, or ISO 8601 text, UTC) for the table as it was then.
+
+        Raises:
+            NotFound: that version or time cannot be read (``snapshot.retention.ms``).
+        """
+        return views.live(self.rows(at), self.types)
+
+    def deleted(self, at: At = None) -> DataFrame:
+        """The tombstones with their payload, in the columns of `latest`."""
+        return views.deleted(self.rows(at), self.types)
+
+    def read(self, partition: int | None = None, offset: int | None = None, limit: int | None = None) -> DataFrame:
+        """The log's records, tombstones included, ordered by partition and offset.
+
+        Columns: partition, offset, timestamp, key, value, headers, tombstone, epoch.
+
+        Args:
+            partition: only this one; all when None.
+            offset: from the first record that exists at or above it.
+            limit: at most so many records.
+
+        Raises:
+            OffsetOutOfRange: ``offset`` is beyond the log end of the partition (of every partition, when none is named).
+        """
+        self.refresh()
+        rows = bronze.records(self._log, partition=partition, offset=offset)
+        if offset is not None:
+            ends = self.ends()
+            end = ends[partition] if partition is not None else max(ends.values())
+            if not 0 <= offset <= end:
+                raise OffsetOutOfRange(f"{self.name}: offset {offset} is out of range: the log runs from 0 to {end}.", offset=offset, start=0, end=end)
+        rows = rows.orderBy("partition", "offset")
+        return rows if limit is None else rows.limit(limit)
+
+    def register(self, at: At = None) -> None:
+        """Make the topic's views known to the session's SQL: ``orders``, ``orders_deleted``, ``orders_log``."""
+        live, gone, log = views.names(self.name)
+        self.latest(at).createOrReplaceTempView(live)
+        self.deleted(at).createOrReplaceTempView(gone)
+        bronze.records(self._log).createOrReplaceTempView(log)
+
+    def describe(self) -> TopicDescription:
+        """Identity, types, and every setting with its effective value and origin. No Spark job."""
+        self.refresh()
+        settings = [{"name": one.name, "value": one.value, "origin": one.origin, "says": one.says} for one in self.config.effective()]
+        return TopicDescription(
+            self.name, self.uuid, self.types.key.simpleString(), self.types.value.simpleString(), self.partitions, str(self.rule),
+            str(self.bronze), str(self.silver), settings, self.config.warnings(),
+        )  # fmt: skip
+
+    def status(self) -> TopicStatus:
+        """Where the topic stands. Cost: five small Spark jobs; silver's flags and the control rows of the log are read."""
+        from pyspark.sql import functions as F
+
+        self.refresh()
+        tails, state = bronze.tails(self._log), silver.progress(self.spark, self.silver)
+        with delta.door(self.silver):
+            held = {row["tombstone"]: row["count"] for row in silver.rows(self.spark, self.silver).groupBy("tombstone").count().collect()}
+            records = bronze.records(self._log).count()
+            unmerged = sum(tail.end - state.next[index] for index, tail in tails.items())
+            age = None
+            if unmerged:
+                behind = [
+                    (F.col("partition") == index) & (F.col("offset") >= state.next[index]) for index, tail in tails.items() if tail.end > state.next[index]
+                ]
+                waiting = behind[0]
+                for one in behind[1:]:
+                    waiting = waiting | one
+                oldest = delta.read(self.spark, self.bronze).filter((F.col("segment") >= 0) & F.col("control").isNull() & waiting)
+                first = oldest.agg(F.min(F.unix_millis("appended_at"))).collect()[0][0]
+                age = None if first is None else self.clock() - first
+        partitions = [
+            PartitionStatus(index, 0, tail.end, state.next[index], tail.segment, tail.octets) for index, tail in sorted(tails.items())
+        ]
+        return TopicStatus(
+            self.name, str(self.rule), records, sum(held.values()), held.get(False, 0), held.get(True, 0), unmerged, age,
+            int(delta.history(self.spark, self.bronze, 1)[0]["version"]), int(delta.history(self.spark, self.silver, 1)[0]["version"]),
+            max(tail.epoch for tail in tails.values()), partitions, state.totals(),
+        )  # fmt: skip
+
+
+def _moment(at: At) -> int | str | None:
+    """A version as a number, a time as text that Spark reads; text that is a number is a version."""
+    if isinstance(at, datetime.datetime):
+        return at.astimezone(datetime.timezone.utc).isoformat() if at.tzinfo else at.isoformat()
+    if isinstance(at, str):
+        if at.isdigit():
+            return int(at)
+        try:
+            datetime.datetime.fromisoformat(at.replace("Z", "+00:00"))
+        except ValueError as error:
+            raise InvalidRequest(f"at={at!r} is neither a version nor a time like 2026-05-06T12:00:00.") from error
+    return at
