@@ -1,0 +1,67 @@
+"""Fixtures: one Spark session per run (`spark`), a fresh lake per test (`lake`), and a clock that stands until it is moved (`clock`)."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakelog import Lake
+
+NOON = 1_700_000_000_000
+
+
+class Clock:
+    """Milliseconds since 1970, as the Lake asks for them; tests set ``now`` or ``tick``."""
+
+    def __init__(self, now: int = NOON) -> None:
+        self.now = now
+
+    def __call__(self) -> int:
+        return self.now
+
+    def tick(self, ms: int) -> int:
+        """Move on by ``ms`` and return the new time."""
+        self.now += ms
+        return self.now
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The one Spark session of the run: two cores, small shuffles, tables of a catalog in a temporary warehouse."""
+    from lakelog.session import local_session
+
+    session = local_session(
+        "lakelog-tests",
+        master="local[2]",
+        memory="3g",
+        config={
+            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+            "spark.sql.adaptive.coalescePartitions.initialPartitionNum": "2",
+            "spark.databricks.delta.snapshotPartitions": "1",
+        },
+    )
+    yield session
+    session.stop()
+    gc.collect()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """A clock of the test's own, at 1700000000000 (14 November 2023)."""
+    return Clock()
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path, clock: Clock) -> Lake:
+    """A fresh, empty lake under a path, with the test's clock."""
+    from lakelog import Lake
+
+    return Lake(spark, str(tmp_path / "lake"), clock=clock)
