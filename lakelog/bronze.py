@@ -91,7 +91,9 @@ def create(spark: SparkSession, table: TableRef, types: Types, *, partitions: in
     )
 
 
-def _control(partition: int, segment: int, offset: int, epoch: int, content: Mapping[str, Any], batch: str | None = None) -> tuple[Any, ...]:
+def _control(
+    partition: int, segment: int, offset: int, epoch: int, content: Mapping[str, Any], batch: str | None = None
+) -> tuple[Any, ...]:
     return (partition, segment, offset, True, epoch, batch, json.dumps(content, sort_keys=True))
 
 
@@ -99,9 +101,12 @@ def _control_frame(spark: SparkSession, types: Types, rows: list[tuple[Any, ...]
     from pyspark.sql import functions as F
 
     ddl = "partition INT, segment BIGINT, offset BIGINT, tombstone BOOLEAN, epoch INT, batch STRING, control STRING"
-    frame = spark.createDataFrame(rows, ddl).coalesce(1).withColumn("appended_at", F.timestamp_millis(F.lit(now)))
+    frame = delta.small_frame(spark, ddl, rows).coalesce(1).withColumn("appended_at", F.timestamp_millis(F.lit(now)))
     return frame.select(
-        *[F.col(field.name) if field.name in frame.columns else F.lit(None).cast(field.dataType).alias(field.name) for field in schema(types)]
+        *[
+            F.col(field.name) if field.name in frame.columns else F.lit(None).cast(field.dataType).alias(field.name)
+            for field in schema(types)
+        ]
     )
 
 
@@ -134,7 +139,11 @@ def validated(log: Log, request: DataFrame, now: int) -> DataFrame:
     late = _window_problem(now, config) if created else F.lit(None).cast("string")
     large = F.when(
         size > config.number("max.message.bytes"),
-        F.concat(F.lit("MESSAGE_TOO_LARGE\thas "), size.cast("string"), F.lit(f" octets, more than max.message.bytes={config.number('max.message.bytes')}")),
+        F.concat(
+            F.lit("MESSAGE_TOO_LARGE\thas "),
+            size.cast("string"),
+            F.lit(f" octets, more than max.message.bytes={config.number('max.message.bytes')}"),
+        ),
     )
     return request.select(
         *ORDER, "line", F.coalesce("partition", hashed).alias("partition"), "key", "value", "headers",
@@ -283,7 +292,9 @@ def _read_tails(log: Log, partitions: list[int], hints: Mapping[int, int]) -> di
 # ---- the append ----
 
 
-def append(log: Log, batch: Batch, *, batch_id: str, now: int, known: Mapping[int, Tail] | None = None) -> tuple[int, dict[int, Piece], dict[int, Tail]]:
+def append(
+    log: Log, batch: Batch, *, batch_id: str, now: int, known: Mapping[int, Tail] | None = None
+) -> tuple[int, dict[int, Piece], dict[int, Tail]]:
     """Write a staged batch at the end of its partitions, in one commit; renumber and try again when another writer was there first.
 
     Args:
@@ -396,15 +407,19 @@ def _numbered(log: Log, batch: Batch, pieces: Mapping[int, Piece]) -> DataFrame:
             place_in_request = F.col("mid") + F.lit(batch.bases[0][3])
             rows = batch.rows
         else:
-            frame = log.spark.createDataFrame(batch.bases, "b_src STRING, b_block BIGINT, b_task BIGINT, b_base BIGINT")
+            frame = delta.small_frame(log.spark, "b_src STRING, b_block BIGINT, b_task BIGINT, b_base BIGINT", batch.bases)
             same = (
-                F.col("src").eqNullSafe(F.col("b_src")) & (F.col("block") == F.col("b_block")) & (F.shiftright("mid", 33) == F.col("b_task"))
+                F.col("src").eqNullSafe(F.col("b_src"))
+                & (F.col("block") == F.col("b_block"))
+                & (F.shiftright("mid", 33) == F.col("b_task"))
             )
             rows = batch.rows.join(F.broadcast(frame), same)
             place_in_request = F.col("mid") + F.col("b_base")
         return rows.withColumn("segment", F.lit(piece.segment).cast("bigint")).withColumn("offset", place_in_request + F.lit(piece.start))
-    placed = log.spark.createDataFrame(
-        [(piece.partition, piece.segment, piece.start) for piece in pieces.values()], "p_partition INT, segment BIGINT, p_start BIGINT"
+    placed = delta.small_frame(
+        log.spark,
+        "p_partition INT, segment BIGINT, p_start BIGINT",
+        [(piece.partition, piece.segment, piece.start) for piece in pieces.values()],
     )
     position = F.row_number().over(Window.partitionBy("partition").orderBy(*ORDER)).cast("bigint") - 1
     rows = batch.rows.withColumn("position", position)
@@ -441,4 +456,6 @@ def batch_ends(log: Log, after: Mapping[int, int]) -> list[tuple[str, int, int]]
         .orderBy("partition", "offset")
     )
     with delta.door(log.table):
-        return [(row["batch"], row["partition"], row["offset"] + 1) for row in rows.collect() if row["offset"] >= after.get(row["partition"], 0)]
+        return [
+            (row["batch"], row["partition"], row["offset"] + 1) for row in rows.collect() if row["offset"] >= after.get(row["partition"], 0)
+        ]

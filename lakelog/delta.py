@@ -9,7 +9,7 @@ import contextlib
 import re
 import threading
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -74,24 +74,32 @@ def _is_contention(error: BaseException) -> bool:
     import delta.exceptions as exceptions
 
     classes = tuple(
-        getattr(exceptions, name) for name in dir(exceptions) if name.startswith(("Concurrent", "DeltaConcurrent", "MetadataChanged", "ProtocolChanged"))
+        getattr(exceptions, name)
+        for name in dir(exceptions)
+        if name.startswith(("Concurrent", "DeltaConcurrent", "MetadataChanged", "ProtocolChanged"))
     )
     if isinstance(error, classes):
         return True
     state = getattr(error, "getSqlState", lambda: None)() or ""
-    return state == "2D521" or bool(re.search(r"DELTA_(CONCURRENT_|METADATA_CHANGED|PROTOCOL_CHANGED|MAX_COMMIT_RETRIES)", _condition(error)))
+    return state == "2D521" or bool(
+        re.search(r"DELTA_(CONCURRENT_|METADATA_CHANGED|PROTOCOL_CHANGED|MAX_COMMIT_RETRIES)", _condition(error))
+    )
 
 
 def translated(error: BaseException, table: TableRef | str) -> LakelogError | None:
     """The lakelog error a Spark or Delta error stands for; None for one that is a defect."""
     condition, first = _condition(error), str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
     if _is_contention(error):
-        return Conflict(f"{table}: another writer committed first ({condition.split('.')[0] or type(error).__name__}). Nothing was written; try again.")
+        return Conflict(
+            f"{table}: another writer committed first ({condition.split('.')[0] or type(error).__name__}). Nothing was written; try again."
+        )
     if condition.startswith(NOT_THERE):
         return NotFound(f"{table}: there is no Delta table or file of that name.")
     if condition.startswith(GONE):
         return NotFound(f"{table}: that version cannot be read any more or does not exist: {first}", name="SNAPSHOT_NOT_FOUND")
-    if condition.startswith(("DELTA_TRUNCATED_TRANSACTION_LOG", "DELTA_STATE_RECOVER", "DELTA_LOG_FILE", "FAILED_READ_FILE", "DELTA_CHECKPOINT")):
+    if condition.startswith(
+        ("DELTA_TRUNCATED_TRANSACTION_LOG", "DELTA_STATE_RECOVER", "DELTA_LOG_FILE", "FAILED_READ_FILE", "DELTA_CHECKPOINT")
+    ):
         return Damaged(f"{table}: {first}. A file of the table is missing or broken; look at it, or restore the table, before going on.")
     return None
 
@@ -108,6 +116,29 @@ def door(table: TableRef | str) -> Iterator[None]:
         if ours is None:
             raise
         raise ours from error
+
+
+def small_frame(spark: SparkSession, ddl: str, rows: Sequence[tuple[Any, ...]]) -> DataFrame:
+    """A few rows of the driver's as a frame (a local relation: no Spark job and no Python worker, which a list of tuples would start).
+
+    Args:
+        spark: the session.
+        ddl: ``name TYPE, …`` of INT, BIGINT, STRING, BOOLEAN and TIMESTAMP.
+        rows: the values, in the order of the columns.
+    """
+    import pyarrow
+
+    kinds = {
+        "INT": pyarrow.int32(),
+        "BIGINT": pyarrow.int64(),
+        "STRING": pyarrow.string(),
+        "BOOLEAN": pyarrow.bool_(),
+        "TIMESTAMP": pyarrow.timestamp("us", "UTC"),
+    }
+    columns = [column.strip().rsplit(" ", 1) for column in ddl.split(",")]
+    schema = pyarrow.schema([(name, kinds[kind]) for name, kind in columns])
+    arrays = [pyarrow.array([row[index] for row in rows], field.type) for index, field in enumerate(schema)]
+    return spark.createDataFrame(pyarrow.Table.from_arrays(arrays, schema=schema))
 
 
 def exists(spark: SparkSession, table: TableRef) -> bool:
@@ -140,7 +171,9 @@ def set_properties(spark: SparkSession, table: TableRef, changes: Mapping[str, s
             spark.sql(f"ALTER TABLE {table.sql()} UNSET TBLPROPERTIES IF EXISTS ({', '.join(map(literal, sorted(gone)))})")
 
 
-def create(rows: DataFrame, table: TableRef, *, partitioned_by: tuple[str, ...] = (), properties: Mapping[str, str], replace: bool = False) -> None:
+def create(
+    rows: DataFrame, table: TableRef, *, partitioned_by: tuple[str, ...] = (), properties: Mapping[str, str], replace: bool = False
+) -> None:
     """Create a table with its first rows and its properties, in one commit.
 
     Raises:

@@ -111,12 +111,8 @@ class ExpectedOffsetMismatch(Refused):
 
     name = "EXPECTED_OFFSET_MISMATCH"
 
-    def __init__(
-        self, message: str, *, partition: int, record: int, expected: int, actual: int, duplicate_of: int | None
-    ) -> None:
-        super().__init__(
-            message, expected=expected, actual=actual, partition=partition, record=record, duplicate_of=duplicate_of
-        )
+    def __init__(self, message: str, *, partition: int, record: int, expected: int, actual: int, duplicate_of: int | None) -> None:
+        super().__init__(message, expected=expected, actual=actual, partition=partition, record=record, duplicate_of=duplicate_of)
         self.partition = partition
         self.record = record
         self.duplicate_of = duplicate_of

@@ -39,9 +39,13 @@ def plan(old: DataType, new: DataType, path: tuple[str, ...] = ("value",)) -> li
         changes = []
         for name in old.names:
             if name not in new.names:
-                raise InvalidConfig(f"{where}: the field {name} is missing. Fields can be added and types widened; all else is a new topic.")
+                raise InvalidConfig(
+                    f"{where}: the field {name} is missing. Fields can be added and types widened; all else is a new topic."
+                )
             changes += plan(old[name].dataType, new[name].dataType, (*path, name))
-        return changes + [Change((*path, field.name), field.dataType.simpleString(), True) for field in new.fields if field.name not in old.names]
+        return changes + [
+            Change((*path, field.name), field.dataType.simpleString(), True) for field in new.fields if field.name not in old.names
+        ]
     before, after = old.simpleString(), new.simpleString()
     if before == after:
         return []

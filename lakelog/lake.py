@@ -43,7 +43,9 @@ def check_topic_name(name: str) -> None:
         raise InvalidRequest(f"{name!r} is no topic name: lower-case letters, digits and _, beginning with a letter.", name="INVALID_TOPIC")
     ending = next((ending for ending in RESERVED_ENDINGS if name.endswith(ending)), None)
     if ending or name.startswith("lakelog_"):
-        raise InvalidRequest(f"{name!r} is no topic name: {ending or 'lakelog_'} is reserved for lakelog's own tables.", name="INVALID_TOPIC")
+        raise InvalidRequest(
+            f"{name!r} is no topic name: {ending or 'lakelog_'} is reserved for lakelog's own tables.", name="INVALID_TOPIC"
+        )
 
 
 class Lake:
@@ -62,7 +64,9 @@ class Lake:
 
     def __init__(self, spark: SparkSession, root: str, *, clock: Callable[[], int] = system_clock) -> None:
         if not root or ("/" not in root and not all(re.fullmatch(r"\w+", part) for part in root.split("."))):
-            raise InvalidRequest(f"{root!r} is no root: a path holds a / (./lake, /data/lake, s3a://…), a catalog schema is a name like main.lakelog.")
+            raise InvalidRequest(
+                f"{root!r} is no root: a path holds a / (./lake, /data/lake, s3a://…), a catalog schema is a name like main.lakelog."
+            )
         self.spark = spark
         self.root = root if root == "/" else root.rstrip("/")
         if root.startswith("./") or root.startswith("../"):
@@ -100,11 +104,13 @@ class Lake:
             self._refuse_foreign_files()
         else:
             with delta.door(self.root):
-                schemas = self.spark.sql("SHOW SCHEMAS" + (f" IN {delta.quoted(self.root.split('.')[0])}" if "." in self.root else "")).collect()
+                schemas = self.spark.sql(
+                    "SHOW SCHEMAS" + (f" IN {delta.quoted(self.root.split('.')[0])}" if "." in self.root else "")
+                ).collect()
             if self.root.split(".")[-1] not in {row[0] for row in schemas}:
                 raise NotFound(f"There is no schema {self.root}. Create it first: CREATE SCHEMA {self.root}", name="NOT_A_LAKE")
         try:
-            delta.create(self.spark.createDataFrame([], RUNS), self._table, properties={f"{PREFIX}format": str(FORMAT_VERSION)})
+            delta.create(delta.small_frame(self.spark, RUNS, []), self._table, properties={f"{PREFIX}format": str(FORMAT_VERSION)})
         except Conflict:
             self._opened()
 
@@ -115,7 +121,8 @@ class Lake:
         found = [entry.base_name for entry in files.get_file_info(fs.FileSelector(path, allow_not_found=True))]
         if any(not name.startswith(".") for name in found):
             raise InvalidRequest(
-                f"{self.root} is not a lake and not empty (it holds {sorted(found)[0]}). Name a new or empty folder as root.", name="NOT_A_LAKE"
+                f"{self.root} is not a lake and not empty (it holds {sorted(found)[0]}). Name a new or empty folder as root.",
+                name="NOT_A_LAKE",
             )
 
     def _defaults(self) -> dict[str, str]:

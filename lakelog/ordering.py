@@ -19,7 +19,7 @@ from lakelog.errors import InvalidConfig
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import DataType
 
 UNORDERABLE = ("map", "variant", "interval")
 
@@ -184,7 +184,9 @@ def _varlong(octets: Column) -> Column:
     indexes = F.sequence(F.lit(0), size - 1)
     well_formed = F.forall(indexes, lambda index: (octet(index) >= 128) == (index < size - 1)) & ((size < 10) | (octet(F.lit(9)) <= 1))
     raw = F.aggregate(
-        indexes, F.lit(0).cast("bigint"), lambda sum, index: sum.bitwiseOR(F.call_function("shiftleft", octet(index).bitwiseAND(F.lit(127)), index * 7))
+        indexes,
+        F.lit(0).cast("bigint"),
+        lambda sum, index: sum.bitwiseOR(F.call_function("shiftleft", octet(index).bitwiseAND(F.lit(127)), index * 7)),
     )
     zigzag = F.call_function("shiftrightunsigned", raw, F.lit(1)).bitwiseXOR(-(raw.bitwiseAND(F.lit(1))))
     return F.when((size >= 1) & (size <= 10), F.when(well_formed, zigzag))

@@ -47,7 +47,9 @@ def declared_type(spark: SparkSession, text: str, *, what: str) -> DataType:
         fields = parsed(text)
     kind = single[0].dataType if single is not None and len(single) == 1 else fields
     if kind is None or (isinstance(kind, StructType) and not kind.fields):
-        raise InvalidConfig(f"{what}: {text!r} is no type. Write BINARY, STRING, another type, or a list of fields: order_id BIGINT, region STRING.")
+        raise InvalidConfig(
+            f"{what}: {text!r} is no type. Write BINARY, STRING, another type, or a list of fields: order_id BIGINT, region STRING."
+        )
     kind = nullable(kind)
     unusable = ("map", "array", "variant", "interval", "collate") if what == "key" else ("interval", "collate")
     for word in unusable:
@@ -141,7 +143,10 @@ def from_variant(json: Column, kind: DataType, where: str) -> tuple[Column, Colu
         return json, F.lit(None).cast("string")
 
     def wrong(fits: Column) -> Column:
-        return F.when(~absent & ~F.coalesce(fits, F.lit(False)), F.concat(F.lit(f"{where} should be {name} but is "), F.lower(F.substring(tag, 1, 60))))
+        return F.when(
+            ~absent & ~F.coalesce(fits, F.lit(False)),
+            F.concat(F.lit(f"{where} should be {name} but is "), F.lower(F.substring(tag, 1, 60))),
+        )
 
     if isinstance(kind, StructType):
         return _struct_from_variant(json, kind, where, absent, wrong(tag.startswith("OBJECT")))

@@ -102,7 +102,13 @@ def create(log: Log, table: TableRef, *, uuid: str, now: int, properties: Mappin
 
 
 def _control_rows(
-    log: Log, offsets: Mapping[int, int], epochs: Mapping[int, int], counts: Mapping[int, Mapping[str, int]], uuid: str, generation: int, now: int
+    log: Log,
+    offsets: Mapping[int, int],
+    epochs: Mapping[int, int],
+    counts: Mapping[int, Mapping[str, int]],
+    uuid: str,
+    generation: int,
+    now: int,
 ) -> DataFrame:
     """Control rows in silver's columns: progress per partition."""
     from pyspark.sql import functions as F
@@ -111,10 +117,13 @@ def _control_rows(
     for index, offset in sorted(offsets.items()):
         content = {"topic": uuid, "rule": log.rule.to_json(), "generation": generation, "counts": dict(counts.get(index, {}))}
         rows.append((CONTROL_BUCKET, index, offset, epochs[index], True, json.dumps(content, sort_keys=True)))
-    frame = log.spark.createDataFrame(rows, "bucket INT, partition INT, offset BIGINT, epoch INT, tombstone BOOLEAN, control STRING").coalesce(1)
+    ddl = "bucket INT, partition INT, offset BIGINT, epoch INT, tombstone BOOLEAN, control STRING"
+    frame = delta.small_frame(log.spark, ddl, rows).coalesce(1)
     frame = frame.withColumn("merged_at", F.timestamp_millis(F.lit(now)))
     fields = schema(log.types.key, log.types.value, log.rule.version_type(log.types.value)).fields
-    return frame.select(*[F.col(field.name) if field.name in frame.columns else F.lit(None).cast(field.dataType).alias(field.name) for field in fields])
+    return frame.select(
+        *[F.col(field.name) if field.name in frame.columns else F.lit(None).cast(field.dataType).alias(field.name) for field in fields]
+    )
 
 
 def _digest() -> Column:
@@ -159,7 +168,9 @@ def _slice(log: Log, start: Mapping[int, int], ends: Mapping[int, int]) -> DataF
     rows = bronze.records(log).filter(F.col("partition").isin(list(spans)))
     rows = rows.filter(F.col("offset").between(min(low for low, _ in spans.values()), max(high for _, high in spans.values()) - 1))
     if len(set(spans.values())) > 1:
-        frame = log.spark.createDataFrame([(index, *span) for index, span in spans.items()], "s_partition INT, s_low BIGINT, s_high BIGINT")
+        frame = delta.small_frame(
+            log.spark, "s_partition INT, s_low BIGINT, s_high BIGINT", [(index, *span) for index, span in spans.items()]
+        )
         inside = (F.col("partition") == F.col("s_partition")) & (F.col("offset") >= F.col("s_low")) & (F.col("offset") < F.col("s_high"))
         rows = rows.join(F.broadcast(frame), inside, "left_semi")
     rows = rows.withColumn("version", log.rule.version())
@@ -265,8 +276,14 @@ def merge(log: Log, table: TableRef, state: Progress, ends: Mapping[int, int], *
     control = _control_rows(log, moved, state.epochs, totals, uuid, generation, now)
     match = F.coalesce(*[F.when(F.col("partition") == index, F.lit(state.offsets[index])) for index in moved]) if moved else F.lit(None)
     fields = [field.name for field in schema(log.types.key, log.types.value, log.rule.version_type(log.types.value)).fields]
-    stamped = {"delete_horizon": F.lit(None).cast("timestamp"), "merged_at": F.timestamp_millis(F.lit(now)), "control": F.lit(None).cast("string")}
-    data = changes.select(*[stamped[name].alias(name) if name in stamped else F.col(name) for name in fields], F.col("old_offset").alias("match_offset"))
+    stamped = {
+        "delete_horizon": F.lit(None).cast("timestamp"),
+        "merged_at": F.timestamp_millis(F.lit(now)),
+        "control": F.lit(None).cast("string"),
+    }
+    data = changes.select(
+        *[stamped[name].alias(name) if name in stamped else F.col(name) for name in fields], F.col("old_offset").alias("match_offset")
+    )
     source = data.unionAll(control.select(*fields, match.cast("bigint").alias("match_offset")))
     source = source.filter(F.expr(_gate(table, state)))
     if size <= BROADCAST:
@@ -308,7 +325,13 @@ def _matched(log: Log, table: TableRef, winners: DataFrame) -> tuple[DataFrame, 
     size = sum(row["count"] for row in held)
     rows = delta.read(log.spark, table).filter(F.col("bucket").isin([row["bucket"] for row in held]))
     old = rows.select("partition", "key", *["version"] * log.rule.versioned, "offset", "tombstone")
-    old = old.select("partition", "key", F.col("offset").alias("old_offset"), log.rule.rank().alias("old_rank"), F.col("tombstone").alias("old_tombstone"))
+    old = old.select(
+        "partition",
+        "key",
+        F.col("offset").alias("old_offset"),
+        log.rule.rank().alias("old_rank"),
+        F.col("tombstone").alias("old_tombstone"),
+    )
     keys = winners.select("partition", "key", F.col("offset").alias("new_offset"))
     keys = F.broadcast(keys) if size <= BROADCAST else keys
     found = old.join(keys, ["partition", "key"]).select("partition", "new_offset", "old_offset", "old_rank", "old_tombstone")
@@ -325,7 +348,9 @@ def _changes(log: Log, winners: DataFrame, matched: DataFrame) -> DataFrame:
         (F.col("partition") == F.col("m_partition")) & (F.col("offset") == F.col("new_offset")),
         "left",
     )
-    return joined.filter(F.col("old_offset").isNull() | (F.col("rank") > F.col("old_rank"))).drop("m_partition", "new_offset", "old_rank", "rank")
+    return joined.filter(F.col("old_offset").isNull() | (F.col("rank") > F.col("old_rank"))).drop(
+        "m_partition", "new_offset", "old_rank", "rank"
+    )
 
 
 def _counts(
@@ -378,7 +403,9 @@ def _losers(log: Log, ranked: DataFrame, matched: DataFrame) -> DataFrame:
     ignored = lost & F.col("tombstone") & F.col("version").isNull() & F.lit(log.rule.strategy in ("header", "column"))
     same = F.col("version").isNotNull() & best.isNotNull() & (best["version"] == F.col("version"))
     return compared.groupBy("partition").agg(
-        F.count_if(lost & ~ignored).alias("late"), F.count_if(same & ~lost).alias("duplicates"), F.count_if(ignored).alias("ignored_deletes")
+        F.count_if(lost & ~ignored).alias("late"),
+        F.count_if(same & ~lost).alias("duplicates"),
+        F.count_if(ignored).alias("ignored_deletes"),
     )
 
 
@@ -399,7 +426,10 @@ def rebuild(log: Log, table: TableRef, state: Progress, ends: Mapping[int, int],
         nothing = F.lit(None)
         old = winners.withColumn("old_offset", nothing.cast("bigint")).withColumn("old_tombstone", nothing.cast("boolean"))
         matched = winners.select(
-            "partition", F.col("offset").alias("new_offset"), F.lit(None).cast("bigint").alias("old_offset"), F.col("rank").alias("old_rank")
+            "partition",
+            F.col("offset").alias("new_offset"),
+            F.lit(None).cast("bigint").alias("old_offset"),
+            F.col("rank").alias("old_rank"),
         ).limit(0)
         counts, _, _ = _counts(log, folded, matched, old, start, ends)
         data = winners.select(

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lakelog import delta
 from lakelog.config import did_you_mean
 from lakelog.errors import InvalidRecords, InvalidRequest
 from lakelog.records import (
@@ -94,7 +95,7 @@ def from_records(spark: SparkSession, records: Sequence[Mapping[str, Any]], type
         lines = [(json.dumps(record, ensure_ascii=False, allow_nan=False),) for record in records]
     except (TypeError, ValueError) as error:
         raise InvalidRequest(f"A record holds a value that JSON cannot carry ({error}); octets are written {{'hex': '…'}}.") from error
-    frame = spark.createDataFrame(lines, "text STRING").coalesce(1)
+    frame = delta.small_frame(spark, "text STRING", lines).coalesce(1)
     return from_lines(frame.select(F.lit(None).cast("string").alias("src"), F.lit(0).cast("bigint").alias("block"), "text"), types)
 
 
@@ -113,14 +114,17 @@ def from_lines(lines: DataFrame, types: Types) -> DataFrame:
     key, key_problem = from_variant(field("key"), types.key, "key")
     value, value_problem = from_variant(field("value"), types.value, "value")
     headers, headers_problem = headers_from_variant(field("headers"))
-    stamp, stamp_problem = _json_scalar(field("timestamp"), "bigint", "BIGINT", "timestamp should be milliseconds since 1970, a whole number")
+    stamp, stamp_problem = _json_scalar(
+        field("timestamp"), "bigint", "BIGINT", "timestamp should be milliseconds since 1970, a whole number"
+    )
     flag, flag_problem = _json_scalar(field("tombstone"), "boolean", "BOOLEAN", "tombstone should be true or false")
     part, part_problem = _json_scalar(field("partition"), "int", "BIGINT", "partition should be a whole number")
     expected, expected_problem = _json_scalar(field("expected_offset"), "bigint", "BIGINT", "expected_offset should be a whole number")
     unknown = F.array_except(F.col("names"), F.array(*[F.lit(name) for name in RECORD_FIELDS]))
     problem = F.when(F.col("json").isNull(), "is not a line of JSON").when(F.col("fields").isNull(), "is not a JSON object")
     problem = problem.when(
-        F.size(unknown) > 0, F.concat(F.lit("has an unknown field "), F.element_at(unknown, 1), F.lit(f"; a record has {', '.join(RECORD_FIELDS)}"))
+        F.size(unknown) > 0,
+        F.concat(F.lit("has an unknown field "), F.element_at(unknown, 1), F.lit(f"; a record has {', '.join(RECORD_FIELDS)}")),
     )
     problem = problem.when(~F.array_contains("names", "key"), "has no key")
     problem = first_problem([problem, key_problem, value_problem, headers_problem, flag_problem, part_problem, expected_problem])
@@ -252,14 +256,21 @@ def _fitted(column: Column, have: DataType, want: DataType | str, name: str, *, 
         if target == "binary":
             return F.encode(column, "UTF-8"), none
         cast = column.try_cast(want)
-        return cast, F.when(column.isNotNull() & cast.isNull(), F.concat(F.lit(f"{name} should be {target} but is "), F.substring(column, 1, 60)))
+        return cast, F.when(
+            column.isNotNull() & cast.isNull(), F.concat(F.lit(f"{name} should be {target} but is "), F.substring(column, 1, 60))
+        )
     if source == "binary" and target == "string":
         return column.cast("string"), F.when(~F.is_valid_utf8(column.cast("string")), F.lit(f"{name} is not UTF-8 text"))
     if WIDER.get(source, 9) < WIDER.get(target, 0) or (source == "int" and name in ("partition", "_partition")):
         return column.cast(want), none
     if (source, target) == ("float", "double"):
         return column.cast(want), none
-    if isinstance(have, DecimalType) and isinstance(want, DecimalType) and have.scale <= want.scale and have.precision - have.scale <= want.precision - want.scale:
+    if (
+        isinstance(have, DecimalType)
+        and isinstance(want, DecimalType)
+        and have.scale <= want.scale
+        and have.precision - have.scale <= want.precision - want.scale
+    ):
         return column.cast(want), none
     if isinstance(have, ArrayType) and target == HEADERS.replace(" ", ""):
         same = nullable(have).simpleString()
@@ -275,11 +286,15 @@ def _fitted_struct(column: Column, have: StructType, want: StructType, name: str
 
     unknown = [field for field in have.names if field not in want.names]
     if unknown:
-        raise InvalidRequest(f"Unknown column {name}.{unknown[0]}.{did_you_mean(unknown[0], want.names)} Known here: {', '.join(want.names)}.")
+        raise InvalidRequest(
+            f"Unknown column {name}.{unknown[0]}.{did_you_mean(unknown[0], want.names)} Known here: {', '.join(want.names)}."
+        )
     values, problems = [], []
     for field in want.fields:
         if field.name in have.names:
-            value, problem = _fitted(column.getField(field.name), have[field.name].dataType, field.dataType, f"{name}.{field.name}", text=False)
+            value, problem = _fitted(
+                column.getField(field.name), have[field.name].dataType, field.dataType, f"{name}.{field.name}", text=False
+            )
             problems.append(problem)
         else:
             value = F.lit(None).cast(field.dataType)

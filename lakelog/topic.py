@@ -82,7 +82,9 @@ class Topic:
             self._types = Types(sides["key"].dataType, sides["value"].dataType)
         self._stored = stored
         self.partitions = int(stored[f"{PREFIX}topic.partitions"])
-        self.config = TopicConfig({name: stored[PREFIX + name] for name in config.SETTINGS if PREFIX + name in stored}, self.lake_defaults())
+        self.config = TopicConfig(
+            {name: stored[PREFIX + name] for name in config.SETTINGS if PREFIX + name in stored}, self.lake_defaults()
+        )
         self.rule = OrderingRule.from_config(self.config)
 
     @property
@@ -322,7 +324,9 @@ class Topic:
             ends = self.ends()
             end = ends[partition] if partition is not None else max(ends.values())
             if not 0 <= offset <= end:
-                raise OffsetOutOfRange(f"{self.name}: offset {offset} is out of range: the log runs from 0 to {end}.", offset=offset, start=0, end=end)
+                raise OffsetOutOfRange(
+                    f"{self.name}: offset {offset} is out of range: the log runs from 0 to {end}.", offset=offset, start=0, end=end
+                )
         rows = rows.orderBy("partition", "offset")
         return rows if limit is None else rows.limit(limit)
 
@@ -355,7 +359,9 @@ class Topic:
             age = None
             if unmerged:
                 behind = [
-                    (F.col("partition") == index) & (F.col("offset") >= state.next[index]) for index, tail in tails.items() if tail.end > state.next[index]
+                    (F.col("partition") == index) & (F.col("offset") >= state.next[index])
+                    for index, tail in tails.items()
+                    if tail.end > state.next[index]
                 ]
                 waiting = behind[0]
                 for one in behind[1:]:

@@ -46,9 +46,9 @@ def statements(topic: str, schema: str, silver: TableRef, bronze: TableRef, type
     columns, log = ", ".join(_columns(types)), ", ".join(quoted(name) for name in RECORD_COLUMNS)
     held = f"FROM {silver.sql()} WHERE bucket > -1"
     return [
-        f"CREATE OR REPLACE VIEW {prefix}.{quoted(topic)} AS SELECT {columns} {held} AND NOT tombstone",  # noqa: S608
-        f"CREATE OR REPLACE VIEW {prefix}.{quoted(topic + '_deleted')} AS SELECT {columns} {held} AND tombstone",  # noqa: S608
-        f"CREATE OR REPLACE VIEW {prefix}.{quoted(topic + '_log')} AS SELECT {log} FROM {bronze.sql()}"  # noqa: S608
+        f"CREATE OR REPLACE VIEW {prefix}.{quoted(topic)} AS SELECT {columns} {held} AND NOT tombstone",
+        f"CREATE OR REPLACE VIEW {prefix}.{quoted(topic + '_deleted')} AS SELECT {columns} {held} AND tombstone",
+        f"CREATE OR REPLACE VIEW {prefix}.{quoted(topic + '_log')} AS SELECT {log} FROM {bronze.sql()}"
         " WHERE segment > -1 AND partition > -1 AND control IS NULL",
     ]
 

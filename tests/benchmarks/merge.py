@@ -1,0 +1,95 @@
+"""``python -m tests.benchmarks merge``: one table, the same batches, one process a contender, equal final tables, then the figures.
+
+4 (or 1) million STRING keys with 100-byte values; four batches each of 10 thousand and 100 thousand records, 20 % of them late (an older
+version than the table's); then a batch that is late as a whole; then the last one again. Ratios are within one run.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import duckdb
+
+CONTENDERS = ("naive", "expert", "lakelog", "lakelog-dv")
+PAYLOAD = "substr(md5({0}::VARCHAR) || md5(({0} + 1000000007)::VARCHAR) || md5(({0} + 2000000011)::VARCHAR) || md5(({0} + 3)::VARCHAR), 1, 100)"
+
+
+def make_data(folder: Path, keys: int, sizes: list[int], per_size: int) -> list[str]:
+    """The base table and the batches as Parquet files; returns the names of the batches in order."""
+    con = duckdb.connect()
+    key = "'k' || lpad(({0} * 7919 % " + str(keys * 2) + ")::VARCHAR, 15, '0')"
+    (folder / "base").mkdir(parents=True)
+    con.execute(
+        f"COPY (SELECT i AS id, {key.format('i')} AS key, {PAYLOAD.format('i')} AS payload, 1000000 + i AS version FROM range({keys}) t(i))"
+        f" TO '{folder / 'base' / 'base.parquet'}' (FORMAT parquet, ROW_GROUP_SIZE 500000)"
+    )
+    names = []
+    plan = [(f"batch-{size}-{number}", size, 0.2) for size in sizes for number in range(per_size)]
+    plan.append((f"late-{sizes[0]}", sizes[0], 1.0))
+    for number, (name, size, late) in enumerate(plan):
+        (folder / name).mkdir()
+        # 90 % of the records are of known keys, 10 % of new ones; late ones carry a version below the base table's.
+        known = f"CASE WHEN i % 10 = 9 AND {late} < 1 THEN {keys} + ({number * 1_000_003} + i) % {keys} ELSE (i * 104729 + {number * 7_368_787}) % {keys} END"
+        version = f"CASE WHEN i % 100 < {int(late * 100)} THEN i % 1000 ELSE 10000000000 + {number}::BIGINT * 100000000 + i END"
+        con.execute(
+            f"COPY (SELECT i AS id, {key.format('k')} AS key, {PAYLOAD.format('(i + ' + str(number * 10**9) + ')')} AS payload, {version} AS version"
+            f" FROM (SELECT i, {known} AS k FROM range({size}) t(i))) TO '{folder / name / 'batch.parquet'}' (FORMAT parquet)"
+        )
+        names.append(name)
+    return [*names, "again"]
+
+
+def run(contender: str, data: Path, work: Path, batches: list[str]) -> dict:
+    """One contender in its own process; its folder is removed but for the final table."""
+    names = batches if contender.startswith("lakelog") else [name for name in batches if name != "again"] + [batches[-2]]
+    command = [sys.executable, "-m", "tests.benchmarks.contenders", contender, str(data), str(work), *names]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    if answer.returncode:
+        raise SystemExit(f"{contender} failed:\n{answer.stderr[-3000:]}")
+    return json.loads(answer.stdout.splitlines()[-1])
+
+
+def same(finals: dict[str, Path]) -> int:
+    """Refuse to go on unless all final tables are equal; returns the rows."""
+    con = duckdb.connect()
+    digest = "SELECT count(*), sum(hash(key, payload, version)::HUGEINT) FROM read_parquet('{}/*.parquet')"
+    found = {name: con.execute(digest.format(path)).fetchone() for name, path in finals.items()}
+    if len(set(found.values())) != 1:
+        raise SystemExit(f"The final tables differ: {found}")
+    return next(iter(found.values()))[0]
+
+
+def main(keys: int, sizes: list[int], per_size: int, contenders: list[str]) -> None:
+    """Run and print."""
+    root = Path(tempfile.mkdtemp(prefix="lakelog-bench-"))
+    try:
+        batches = make_data(root / "data", keys, sizes, per_size)
+        results, finals = {}, {}
+        for contender in contenders:
+            work = root / contender
+            work.mkdir()
+            results[contender] = run(contender, root / "data", work, batches)
+            finals[contender] = work / "final"
+            for part in ("table", "lake"):
+                shutil.rmtree(work / part, ignore_errors=True)
+        rows = same(finals)
+        print(f"{keys} keys, final tables equal ({rows} rows)")
+        print(f"{'contender':12} {'batch':>12} {'wall s':>8} {'CPU s':>8} {'written MB':>11} {'rewritten':>10} {'append CPU':>11}")
+        for contender, result in results.items():
+            groups: dict[str, list[dict]] = {}
+            for figures in result["batches"]:
+                groups.setdefault(figures["batch"].rsplit("-", 1)[0] if figures["batch"].startswith("batch") else figures["batch"], []).append(figures)
+            for name, group in groups.items():
+                middle = {field: statistics.median(one.get(field, 0) for one in group) for field in
+                          ("wall_s", "cpu_s", "written_mb", "files_rewritten", "append_cpu_s")}
+                print(f"{contender:12} {name:>12} {middle['wall_s']:8.2f} {middle['cpu_s']:8.2f} {middle['written_mb']:11.2f}"
+                      f" {middle['files_rewritten']:10.1f} {middle['append_cpu_s']:11.2f}")
+            print(f"{contender:12} {'peak MB':>12} {result['peak_mb']:8}")
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
