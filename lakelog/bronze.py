@@ -17,38 +17,23 @@ import json
 import random
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakelog import delta
-from lakelog.config import LONG_MAX, TopicConfig
 from lakelog.delta import TableRef
 from lakelog.errors import Conflict, Damaged, InvalidRequest
-from lakelog.ordering import OrderingRule
-from lakelog.records import header_octets, octets
-from lakelog.segments import Piece, Share, Tail, place
-from lakelog.sources import ORDER, Types, refused
+from lakelog.segments import Piece, Tail, place
+from lakelog.sources import ORDER, Types
+from lakelog.staging import Batch, Log
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
     from pyspark.sql.types import StructType
 
 RECORD_COLUMNS = ("partition", "offset", "timestamp", "key", "value", "headers", "tombstone", "epoch")
 ATTEMPTS = 60
 # Below this many records a batch is written as one file.
 SMALL = 100_000
-
-
-@dataclass(frozen=True)
-class Log:
-    """A topic's bronze table and what is needed to write it."""
-
-    spark: SparkSession
-    table: TableRef
-    types: Types
-    partitions: int
-    config: TopicConfig
-    rule: OrderingRule
 
 
 def schema(types: Types) -> StructType:
@@ -110,123 +95,6 @@ def _control_frame(spark: SparkSession, types: Types, rows: list[tuple[Any, ...]
     )
 
 
-# ---- the request: validated, staged, summed up ----
-
-
-def validated(log: Log, request: DataFrame, now: int) -> DataFrame:
-    """The request with partitions given, sizes counted, nulls made tombstones, and the first problem of each record named (SEMANTICS 1.9)."""
-    from pyspark.sql import functions as F
-
-    config = log.config
-    hashed = F.lit(0) if log.partitions == 1 else F.pmod(F.xxhash64("key"), F.lit(log.partitions)).cast("int")
-    stamp = F.timestamp_millis(F.lit(now))
-    size = octets(F.col("key"), log.types.key) + octets(F.col("value"), log.types.value) + header_octets(F.col("headers"))
-    problem = F.when(F.col("key").isNull(), "INVALID_RECORD\thas no key, and the log is compacted by key")
-    problem = problem.when(
-        ~F.col("partition").between(0, log.partitions - 1),
-        F.concat(F.lit(f"INVALID_RECORD\tpartition should be from 0 to {log.partitions - 1} but is "), F.col("partition").cast("string")),
-    )
-    if config.flag("tombstone.strict"):
-        problem = problem.when(
-            F.col("value").isNull() & ~F.col("tombstone"), "INVALID_RECORD\thas a null value without the tombstone flag (tombstone.strict)"
-        )
-    if config.text("compaction.header.invalid") == "reject":
-        problem = problem.when(
-            log.rule.invalid_version(),
-            f"INVALID_RECORD\tthe header {log.rule.header} is no version in {log.rule.encoding} (compaction.header.invalid=reject)",
-        )
-    created = config.text("message.timestamp.type") == "CreateTime"
-    late = _window_problem(now, config) if created else F.lit(None).cast("string")
-    large = F.when(
-        size > config.number("max.message.bytes"),
-        F.concat(
-            F.lit("MESSAGE_TOO_LARGE\thas "),
-            size.cast("string"),
-            F.lit(f" octets, more than max.message.bytes={config.number('max.message.bytes')}"),
-        ),
-    )
-    return request.select(
-        *ORDER, "line", F.coalesce("partition", hashed).alias("partition"), "key", "value", "headers",
-        (F.coalesce("timestamp", stamp) if created else stamp).alias("timestamp"),
-        (F.col("tombstone") | F.col("value").isNull()).alias("tombstone"), "expected_offset", size.alias("octets"),
-        F.coalesce("problem", late, problem, large).alias("problem"),
-    )  # fmt: skip
-
-
-def _window_problem(now: int, config: TopicConfig) -> Column:
-    from pyspark.sql import functions as F
-
-    before, after = config.number("message.timestamp.before.max.ms"), config.number("message.timestamp.after.max.ms")
-    ms = F.unix_millis("timestamp")
-    outside = F.lit(False)
-    if before < LONG_MAX:
-        outside = outside | (ms < F.lit(now - before))
-    if after < LONG_MAX:
-        outside = outside | (ms > F.lit(min(now + after, LONG_MAX)))
-    says = f"INVALID_TIMESTAMP\ttimestamp lies outside message.timestamp.before.max.ms={before} and after.max.ms={after} around {now}: "
-    return F.when((ms != -1) & outside, F.concat(F.lit(says), ms.cast("string")))
-
-
-@dataclass(frozen=True)
-class Batch:
-    """A staged request that may be written: its rows (kept on disk, read twice), its share of each partition, and where groups of rows begin."""
-
-    rows: DataFrame
-    shares: dict[int, Share]
-    bases: list[tuple[Any, ...]]
-    records: int
-
-
-def staged(log: Log, request: DataFrame, now: int, *, text_files: list[str]) -> Batch:
-    """Evaluate the request once, keep it on disk, and sum it up.
-
-    The source is read exactly once: what is counted here is what is written later, even where a frame would give its rows in another
-    order the next time.
-
-    Raises:
-        InvalidRecords: with the list of what is wrong; nothing was written.
-
-    Cost: two Spark jobs, the batch written to local disk once.
-    """
-    from pyspark import StorageLevel
-    from pyspark.sql import functions as F
-
-    rows = validated(log, request, now).localCheckpoint(eager=True, storageLevel=StorageLevel.DISK_ONLY)
-    time_ms = F.when(F.unix_millis("timestamp") == -1, F.lit(now)).otherwise(F.unix_millis("timestamp"))
-    groups = (
-        rows.groupBy("src", "block", F.shiftright("mid", 33).alias("task"), "partition")
-        .agg(F.count(F.lit(1)).alias("records"), F.sum("octets").alias("octets"), F.min("mid").alias("least"),
-             F.min_by(time_ms, "mid").alias("first_ms"), F.max(time_ms).alias("largest_ms"), F.count("problem").alias("problems"))
-        .collect()
-    )  # fmt: skip
-    groups.sort(key=lambda row: ((row["src"] or "").encode(), row["block"], row["task"], row["least"]))
-    positions: dict[tuple[Any, ...], tuple[int, int]] = {}
-    sizes: dict[tuple[Any, ...], int] = {}
-    for row in groups:
-        group = (row["src"], row["block"], row["task"])
-        positions.setdefault(group, (0, row["least"]))
-        sizes[group] = sizes.get(group, 0) + row["records"]
-    total = 0
-    for group, size in sizes.items():
-        positions[group] = (total, positions[group][1])
-        total += size
-    wrong = sum(row["problems"] for row in groups)
-    if wrong:
-        raise refused(rows.filter(F.col("problem").isNotNull()), positions, wrong, text_files=text_files)
-    shares: dict[int, Share] = {}
-    for row in groups:
-        old = shares.get(row["partition"])
-        shares[row["partition"]] = Share(
-            row["partition"],
-            row["records"] + (old.records if old else 0),
-            row["octets"] + (old.octets if old else 0),
-            old.first_ms if old else row["first_ms"],
-            max(row["largest_ms"], old.largest_ms if old else row["largest_ms"]),
-        )
-    bases = [(*group, base - least) for group, (base, least) in positions.items()]
-    return Batch(rows, shares, bases, total)
-
-
 # ---- the log's end ----
 
 
@@ -263,10 +131,10 @@ def _read_tails(log: Log, partitions: list[int], hints: Mapping[int, int]) -> di
     mine = F.col("partition").isin(partitions)
     state = table.filter(mine & (F.col("segment") == -1)).select(*columns)
     least = min(hints.values(), default=0) - 1
-    newest = table.filter(mine & (F.col("segment") >= 0) & (F.col("offset") >= least) & F.col("control").isNotNull()).select(*columns)
+    batches = table.filter(mine & (F.col("segment") >= 0) & (F.col("offset") >= least) & F.col("control").isNotNull()).select(*columns)
     with delta.door(log.table):
-        rows = state.unionAll(newest).collect()
-    ends: dict[int, Any] = {}
+        rows = state.unionAll(batches).collect()
+    ends: dict[int, Row] = {}
     bases: dict[int, int] = dict.fromkeys(partitions, 0)
     epochs: dict[int, int] = {}
     for row in rows:
@@ -280,12 +148,12 @@ def _read_tails(log: Log, partitions: list[int], hints: Mapping[int, int]) -> di
     for index in partitions:
         if index not in epochs:
             raise Damaged(f"{log.table}: partition {index} has no epoch row. The log is not as lakelog left it.")
-        row = ends.get(index)
-        if row is None:
+        if index not in ends:
             found[index] = Tail(index, 0, 0, 0, None, epochs[index])
             continue
-        content = json.loads(row["control"])
-        found[index] = Tail(index, row["offset"] + 1, row["segment"], content["octets"], content["first"], epochs[index])
+        newest = ends[index]
+        content = json.loads(newest["control"])
+        found[index] = Tail(index, newest["offset"] + 1, newest["segment"], content["octets"], content["first"], epochs[index])
     return found
 
 

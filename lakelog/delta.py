@@ -226,6 +226,19 @@ def _forget_version(spark: SparkSession) -> None:
         spark.conf.unset(LAST_COMMIT)
 
 
+@contextlib.contextmanager
+def _setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
+    """A session setting for the length of a statement, where the session may be told (serverless sessions go on without)."""
+    before = spark.conf.get(name, None)
+    with contextlib.suppress(Exception):
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(Exception):
+            spark.conf.set(name, before) if before is not None else spark.conf.unset(name)
+
+
 def _version_committed(spark: SparkSession) -> int | None:
     version = spark.conf.get(LAST_COMMIT, None)
     return int(version) if version else None
@@ -270,6 +283,8 @@ def insert_guarded(rows: DataFrame, table: TableRef, guard: str, *, user_metadat
 def merge(source: DataFrame, table: TableRef, *, on: str, clauses: str) -> int | None:
     """MERGE a source (alias ``s``) into a table (alias ``t``).
 
+    The source must be deterministic: Delta reads it up to three times and is told not to copy it first.
+
     Returns:
         The version, or None when no row was changed (then there is no commit).
 
@@ -282,7 +297,8 @@ def merge(source: DataFrame, table: TableRef, *, on: str, clauses: str) -> int |
     try:
         with _committing, door(table):
             _forget_version(spark)
-            answer = spark.sql(f"MERGE INTO {table.sql()} t USING {quoted(view)} s ON {on} {clauses}").collect()
+            with _setting(spark, "spark.databricks.delta.merge.materializeSource", "none"):
+                answer = spark.sql(f"MERGE INTO {table.sql()} t USING {quoted(view)} s ON {on} {clauses}").collect()
             if not answer or not answer[0][0]:
                 return None
             version = _version_committed(spark)

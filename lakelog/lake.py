@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from lakelog import bronze, config, delta, evolution, silver, views
-from lakelog.bronze import Log
 from lakelog.config import SETTINGS, TopicConfig, did_you_mean
 from lakelog.delta import TableRef
 from lakelog.errors import Conflict, Invalid, InvalidConfig, InvalidRequest, NotFound, TopicNotFound
 from lakelog.ordering import OrderingRule
 from lakelog.records import declared_type, flat_columns
 from lakelog.sources import Types
+from lakelog.staging import Log
 from lakelog.topic import FORMAT_VERSION, PREFIX, At, Topic, silver_properties
 
 if TYPE_CHECKING:

@@ -17,19 +17,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakelog import bronze, delta
-from lakelog.bronze import Log
+from lakelog import delta
 from lakelog.delta import TableRef
 from lakelog.errors import Damaged
+from lakelog.fold import COUNTS, Fold, counted, fold, kept
 from lakelog.ordering import OrderingRule
+from lakelog.staging import Log
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
-COUNTS = ("records", "inserted", "updated", "deleted", "late", "duplicates", "invalid_versions", "ignored_deletes", "unkeyed")
-# Up to this many winners are broadcast to the scan of silver; beyond, both sides are shuffled.
-BROADCAST = 2_000_000
 CONTROL_BUCKET = -1
 
 
@@ -51,6 +49,11 @@ class Progress:
     def next(self) -> dict[int, int]:
         """Partition to the first offset that is not merged yet."""
         return {index: offset + 1 for index, offset in self.offsets.items()}
+
+    @property
+    def generation(self) -> int:
+        """How often silver was computed anew or changed by other than a merge."""
+        return int(next(iter(self.controls.values()))["generation"])
 
     def totals(self) -> dict[str, int]:
         """Counts since the topic was created or rebuilt, over all partitions."""
@@ -157,80 +160,6 @@ def progress(spark: SparkSession, table: TableRef, at: int | str | None = None) 
     )
 
 
-# ---- the fold: which record of each key wins, and what became of the others ----
-
-
-def _slice(log: Log, start: Mapping[int, int], ends: Mapping[int, int]) -> DataFrame:
-    """The log's records from ``start`` to ``ends`` (exclusive), with version and flags as the rule sees them."""
-    from pyspark.sql import functions as F
-
-    spans = {index: (start[index], end) for index, end in ends.items() if end > start[index]}
-    rows = bronze.records(log).filter(F.col("partition").isin(list(spans)))
-    rows = rows.filter(F.col("offset").between(min(low for low, _ in spans.values()), max(high for _, high in spans.values()) - 1))
-    if len(set(spans.values())) > 1:
-        frame = delta.small_frame(
-            log.spark, "s_partition INT, s_low BIGINT, s_high BIGINT", [(index, *span) for index, span in spans.items()]
-        )
-        inside = (F.col("partition") == F.col("s_partition")) & (F.col("offset") >= F.col("s_low")) & (F.col("offset") < F.col("s_high"))
-        rows = rows.join(F.broadcast(frame), inside, "left_semi")
-    rows = rows.withColumn("version", log.rule.version())
-    return rows.withColumn("invalid", log.rule.invalid_version()) if log.rule.strategy == "header" else rows
-
-
-def _ranked(log: Log, rows: DataFrame) -> DataFrame:
-    """The rows with their ``rank`` and the best rank of their key before them (``before``), for rules under which a record can be late."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
-    keys = Window.partitionBy("partition", "key").orderBy("offset")
-    until_now = keys.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    barrier = None
-    if log.rule.barriers:
-        unversioned_delete = F.when(F.col("tombstone") & F.col("version").isNull(), F.col("offset"))
-        rows = rows.withColumn("barrier", F.coalesce(F.max(unversioned_delete).over(until_now), F.lit(-1).cast("bigint")))
-        barrier = F.col("barrier")
-    rows = rows.withColumn("rank", log.rule.rank(barrier=barrier))
-    return rows.withColumn("before", F.max("rank").over(keys.rowsBetween(Window.unboundedPreceding, -1)))
-
-
-@dataclass(frozen=True)
-class Fold:
-    """A slice of the log folded: one winner a key, and (for rules under which a record can be late) every record's rank."""
-
-    winners: DataFrame
-    ranked: DataFrame | None
-    rows: DataFrame
-
-
-def fold(log: Log, rows: DataFrame) -> Fold:
-    """One row per (partition, key): the record with the greatest rank.
-
-    Takes: records with ``version``, any number per key, in any order. Gives: as many columns, one row per key.
-    Cost: offset order, an aggregation over (partition, key) and a semi-join on (partition, offset); other rules, one sort by key and offset.
-    """
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
-    keyed = rows.filter(F.col("key").isNotNull())
-    if not log.rule.versioned:
-        last = keyed.groupBy("partition", "key").agg(F.max("offset").alias("offset")).select("partition", "offset")
-        return Fold(keyed.join(last, ["partition", "offset"], "left_semi").withColumn("rank", F.col("offset")), None, rows)
-    from pyspark import StorageLevel
-
-    ranked = _ranked(log, keyed).localCheckpoint(eager=True, storageLevel=StorageLevel.DISK_ONLY)
-    best = Window.partitionBy("partition", "key").orderBy(F.col("rank").desc())
-    winners = ranked.withColumn("place", F.row_number().over(best)).filter("place = 1").drop("place", "before")
-    return Fold(winners, ranked, rows)
-
-
-def bucket_of(log: Log) -> Column:
-    """A key's bucket: ``pmod(xxhash64(key), silver.buckets)``."""
-    from pyspark.sql import functions as F
-
-    buckets = log.config.number("silver.buckets")
-    return (F.lit(0) if buckets == 1 else F.pmod(F.xxhash64("key"), F.lit(buckets))).cast("int")
-
-
 # ---- the merge ----
 
 
@@ -256,38 +185,23 @@ def merge(log: Log, table: TableRef, state: Progress, ends: Mapping[int, int], *
     Raises:
         Conflict: another commit touched the same buckets meanwhile.
 
-    Cost: the slice of the log is read once or twice, silver's keys and ranks once (only the buckets that winners fall into), then a MERGE
-    over offsets that rewrites the files with replaced rows, or marks those rows where deletion vectors are on.
+    Cost: the slice of the log is read once, silver's keys and ranks once (only the buckets that winners fall into), then a MERGE over
+    offsets that rewrites the files with replaced rows, or marks those rows where deletion vectors are on.
     """
-    from pyspark import StorageLevel
     from pyspark.sql import functions as F
 
-    start = state.next
-    folded = fold(log, _slice(log, start, ends))
-    winners = folded.winners.withColumn("bucket", bucket_of(log)).localCheckpoint(eager=True, storageLevel=StorageLevel.DISK_ONLY)
-    matched, size = _matched(log, table, winners)
-    changes = _changes(log, winners, matched)
-    changes = changes.localCheckpoint(eager=True, storageLevel=StorageLevel.DISK_ONLY)
-    counts, buckets, least = _counts(log, folded, matched, changes, start, ends)
-    step = Step(start, dict(ends), counts)
-    moved = {index: end - 1 for index, end in ends.items() if end > start[index]}
+    folded = fold(log, state.next, ends)
+    matched = _matched(log, table, folded)
+    changes = kept(_changes(folded, matched))
+    counts = counted(log, folded, matched)
+    buckets, least = _changed(changes, counts)
+    moved = {index: end - 1 for index, end in ends.items() if end > state.next[index]}
     totals = {index: _added(state.controls[index]["counts"], counts.get(index, {})) for index in moved}
-    generation = next(iter(state.controls.values()))["generation"]
-    control = _control_rows(log, moved, state.epochs, totals, uuid, generation, now)
-    match = F.coalesce(*[F.when(F.col("partition") == index, F.lit(state.offsets[index])) for index in moved]) if moved else F.lit(None)
-    fields = [field.name for field in schema(log.types.key, log.types.value, log.rule.version_type(log.types.value)).fields]
-    stamped = {
-        "delete_horizon": F.lit(None).cast("timestamp"),
-        "merged_at": F.timestamp_millis(F.lit(now)),
-        "control": F.lit(None).cast("string"),
-    }
-    data = changes.select(
-        *[stamped[name].alias(name) if name in stamped else F.col(name) for name in fields], F.col("old_offset").alias("match_offset")
-    )
-    source = data.unionAll(control.select(*fields, match.cast("bigint").alias("match_offset")))
-    source = source.filter(F.expr(_gate(table, state)))
-    if size <= BROADCAST:
-        source = F.broadcast(source)
+    control = _control_rows(log, moved, state.epochs, totals, uuid, state.generation, now)
+    merged_until = F.coalesce(*[F.when(F.col("partition") == index, F.lit(state.offsets[index])) for index in moved])
+    source = _stored(log, changes, now).select("*", F.col("old_offset").alias("match_offset")).drop("old_offset")
+    source = source.unionAll(control.withColumn("match_offset", merged_until.cast("bigint")).select(*source.columns))
+    source = folded.hinted(source.filter(F.expr(_gate(table, state))))
     least = min([least, *[state.offsets[index] for index in moved]])
     version = delta.merge(
         source,
@@ -298,7 +212,21 @@ def merge(log: Log, table: TableRef, state: Progress, ends: Mapping[int, int], *
         ),
         clauses=f"WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED AND s.bucket > {CONTROL_BUCKET} THEN INSERT *",
     )
-    return version, step
+    return version, Step(state.next, dict(ends), counts)
+
+
+def _stored(log: Log, rows: DataFrame, now: int) -> DataFrame:
+    """Winners in silver's columns, and ``old_offset``, the offset of the row they replace, where they have it."""
+    from pyspark.sql import functions as F
+
+    fixed = {
+        "delete_horizon": F.lit(None).cast("timestamp"),
+        "merged_at": F.timestamp_millis(F.lit(now)),
+        "control": F.lit(None).cast("string"),
+    }
+    fields = schema(log.types.key, log.types.value, log.rule.version_type(log.types.value)).fields
+    shown = [fixed[field.name].alias(field.name) if field.name in fixed else F.col(field.name) for field in fields]
+    return rows.select(*shown, *[name for name in rows.columns if name == "old_offset"])
 
 
 def _gate(table: TableRef, state: Progress) -> str:
@@ -313,100 +241,65 @@ def _added(totals: Mapping[str, int], counts: Mapping[str, int]) -> dict[str, in
     return {name: totals.get(name, 0) + counts.get(name, 0) for name in COUNTS}
 
 
-def _matched(log: Log, table: TableRef, winners: DataFrame) -> tuple[DataFrame, int]:
-    """Silver's rows of the winners' keys: (partition, offset of the winner, offset, rank, version, flag of the row); how many winners there are.
+def _matched(log: Log, table: TableRef, folded: Fold) -> DataFrame:
+    """Silver's rows of the winners' keys: (partition, offset of the winner, the row's offset, rank and flag).
 
     The one scan of silver by key: narrow, the winners broadcast to it.
     """
-    from pyspark import StorageLevel
     from pyspark.sql import functions as F
 
-    held = winners.groupBy("bucket").count().collect()
-    size = sum(row["count"] for row in held)
-    rows = delta.read(log.spark, table).filter(F.col("bucket").isin([row["bucket"] for row in held]))
-    old = rows.select("partition", "key", *["version"] * log.rule.versioned, "offset", "tombstone")
-    old = old.select(
+    rows = delta.read(log.spark, table)
+    if log.config.number("silver.buckets") > 1:
+        held = [row["bucket"] for row in folded.winners.select("bucket").distinct().collect()]
+        rows = rows.filter(F.col("bucket").isin(held))
+    rows = rows.filter(F.col("bucket") > CONTROL_BUCKET)
+    old = rows.select(
         "partition",
         "key",
         F.col("offset").alias("old_offset"),
         log.rule.rank().alias("old_rank"),
         F.col("tombstone").alias("old_tombstone"),
     )
-    keys = winners.select("partition", "key", F.col("offset").alias("new_offset"))
-    keys = F.broadcast(keys) if size <= BROADCAST else keys
-    found = old.join(keys, ["partition", "key"]).select("partition", "new_offset", "old_offset", "old_rank", "old_tombstone")
+    keys = folded.winners.select("partition", "key", F.col("offset").alias("new_offset"))
+    found = old.join(folded.hinted(keys), ["partition", "key"])
     with delta.door(table):
-        return found.localCheckpoint(eager=True, storageLevel=StorageLevel.DISK_ONLY), size
+        return kept(found.select("partition", "new_offset", "old_offset", "old_rank", "old_tombstone"))
 
 
-def _changes(log: Log, winners: DataFrame, matched: DataFrame) -> DataFrame:
-    """The winners that beat silver's row of their key, or have none, with the offset of the row they replace."""
+def _changes(folded: Fold, matched: DataFrame) -> DataFrame:
+    """The winners that beat silver's row of their key, or have none, with the offset and flag of the row they replace."""
     from pyspark.sql import functions as F
 
-    joined = winners.join(
-        matched.withColumnRenamed("partition", "m_partition"),
-        (F.col("partition") == F.col("m_partition")) & (F.col("offset") == F.col("new_offset")),
-        "left",
-    )
-    return joined.filter(F.col("old_offset").isNull() | (F.col("rank") > F.col("old_rank"))).drop(
-        "m_partition", "new_offset", "old_rank", "rank"
-    )
+    same_row = (F.col("partition") == F.col("m_partition")) & (F.col("offset") == F.col("new_offset"))
+    joined = folded.winners.join(folded.hinted(matched.withColumnRenamed("partition", "m_partition")), same_row, "left")
+    beats = F.col("old_offset").isNull() | (F.col("rank") > F.col("old_rank"))
+    unneeded = ("m_partition", "new_offset", "old_rank", "rank", "before", "best", "barrier", "invalid")
+    return joined.filter(beats).drop(*unneeded)
 
 
-def _counts(
-    log: Log, folded: Fold, matched: DataFrame, changes: DataFrame, start: Mapping[int, int], ends: Mapping[int, int]
-) -> tuple[dict[int, dict[str, int]], list[int], int]:
-    """What became of the records, by partition; the buckets that change; the least offset of a row to be replaced."""
+def _changed(changes: DataFrame, counts: dict[int, dict[str, int]]) -> tuple[list[int], int]:
+    """Count what the changes do to keys, into ``counts``; returns the buckets they fall into and the least offset of a row to replace."""
     from pyspark.sql import functions as F
 
-    counts: dict[int, dict[str, int]] = {index: {} for index, end in ends.items() if end > start[index]}
-    live = ~F.col("tombstone")
-    was_live = F.col("old_offset").isNotNull() & ~F.col("old_tombstone")
+    live, was_live = ~F.col("tombstone"), F.col("old_offset").isNotNull() & ~F.col("old_tombstone")
     buckets: set[int] = set()
     least = 2**63 - 1
     for row in (
         changes.groupBy("partition", "bucket")
-        .agg(F.count_if(live & ~was_live).alias("inserted"), F.count_if(live & was_live).alias("updated"),
-             F.count_if(F.col("tombstone")).alias("deleted"), F.min("old_offset").alias("least"))
+        .agg(
+            F.count_if(live & ~was_live).alias("inserted"),
+            F.count_if(live & was_live).alias("updated"),
+            F.count_if(F.col("tombstone")).alias("deleted"),
+            F.min("old_offset").alias("least"),
+        )
         .collect()
-    ):  # fmt: skip
+    ):
         mine = counts[row["partition"]]
         for name in ("inserted", "updated", "deleted"):
             mine[name] = mine.get(name, 0) + row[name]
         buckets.add(row["bucket"])
         least = min(least, row["least"] if row["least"] is not None else least)
-    invalid = F.count_if(F.col("invalid")) if "invalid" in folded.rows.columns else F.lit(0)
-    for row in (
-        folded.rows.groupBy("partition")
-        .agg(F.count(F.lit(1)).alias("records"), F.count_if(F.col("key").isNull()).alias("unkeyed"), invalid.alias("invalid_versions"))
-        .collect()
-    ):
-        counts[row["partition"]] |= {name: row[name] for name in ("records", "unkeyed", "invalid_versions")}
-    if folded.ranked is not None:
-        for row in _losers(log, folded.ranked, matched).collect():
-            counts[row["partition"]] |= {name: row[name] for name in ("late", "duplicates", "ignored_deletes")}
-    return counts, sorted(buckets), least
-
-
-def _losers(log: Log, ranked: DataFrame, matched: DataFrame) -> DataFrame:
-    """By partition: records that an earlier record of their key beat (late, or deletes ignored for want of a version), and ties.
-
-    Each record is compared with the best before it, in the slice and in silver, so the counts do not depend on how merges cut the log.
-    """
-    from pyspark.sql import functions as F
-
-    winning_offset = ranked.groupBy("partition", "key").agg(F.max_by("offset", "rank").alias("new_offset"))
-    silver = winning_offset.join(matched, ["partition", "new_offset"]).select("partition", "key", "old_rank")
-    compared = ranked.join(silver, ["partition", "key"], "left")
-    best = F.greatest("before", "old_rank")
-    lost = best.isNotNull() & (F.col("rank") < best)
-    ignored = lost & F.col("tombstone") & F.col("version").isNull() & F.lit(log.rule.strategy in ("header", "column"))
-    same = F.col("version").isNotNull() & best.isNotNull() & (best["version"] == F.col("version"))
-    return compared.groupBy("partition").agg(
-        F.count_if(lost & ~ignored).alias("late"),
-        F.count_if(same & ~lost).alias("duplicates"),
-        F.count_if(ignored).alias("ignored_deletes"),
-    )
+    return sorted(buckets), least
 
 
 def rebuild(log: Log, table: TableRef, state: Progress, ends: Mapping[int, int], *, uuid: str, now: int) -> tuple[int | None, Step]:
@@ -417,27 +310,16 @@ def rebuild(log: Log, table: TableRef, state: Progress, ends: Mapping[int, int],
     from pyspark.sql import functions as F
 
     start = dict.fromkeys(ends, 0)
-    fields = schema(log.types.key, log.types.value, log.rule.version_type(log.types.value)).fields
     counts: dict[int, dict[str, int]] = {}
     data = None
     if any(ends.values()):
-        folded = fold(log, _slice(log, start, ends))
-        winners = folded.winners.withColumn("bucket", bucket_of(log)).withColumn("merged_at", F.timestamp_millis(F.lit(now)))
-        nothing = F.lit(None)
-        old = winners.withColumn("old_offset", nothing.cast("bigint")).withColumn("old_tombstone", nothing.cast("boolean"))
-        matched = winners.select(
-            "partition",
-            F.col("offset").alias("new_offset"),
-            F.lit(None).cast("bigint").alias("old_offset"),
-            F.col("rank").alias("old_rank"),
-        ).limit(0)
-        counts, _, _ = _counts(log, folded, matched, old, start, ends)
-        data = winners.select(
-            *[F.col(field.name) if field.name in winners.columns else nothing.cast(field.dataType).alias(field.name) for field in fields]
-        )
-    generation = next(iter(state.controls.values()))["generation"] + 1
+        folded = fold(log, start, ends)
+        counts = counted(log, folded, None)
+        data = _stored(log, folded.winners, now)
+        _changed(folded.winners.select("*", F.lit(None).cast("bigint").alias("old_offset"), F.lit(None).alias("old_tombstone")), counts)
     offsets = {index: end - 1 for index, end in ends.items()}
-    control = _control_rows(log, offsets, state.epochs, {index: _added({}, counts.get(index, {})) for index in ends}, uuid, generation, now)
+    totals = {index: _added({}, counts.get(index, {})) for index in ends}
+    control = _control_rows(log, offsets, state.epochs, totals, uuid, state.generation + 1, now)
     version = delta.overwrite(control if data is None else data.unionAll(control), table, partitioned_by="bucket")
     return version, Step(start, dict(ends), counts)
 

@@ -175,6 +175,7 @@ def _request(frame: DataFrame, schema: StructType, types: Types, *, text: bool) 
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
 
+    known: tuple[str, ...]
     if "key" in schema.names:
         known, prefix = (*RECORD_FIELDS, *KAFKA_FIELDS), ""
     else:

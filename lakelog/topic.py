@@ -9,16 +9,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakelog import bronze, config, delta, silver, sources, views
-from lakelog.bronze import Log
+from lakelog import bronze, config, delta, silver, sources, staging, views
 from lakelog.config import RULE_SETTINGS, TopicConfig
 from lakelog.delta import TableRef
 from lakelog.errors import Conflict, InvalidConfig, InvalidRequest, LogIncomplete, OffsetOutOfRange, Refused, TopicNotFound
+from lakelog.fold import COUNTS
 from lakelog.ordering import OrderingRule
 from lakelog.records import declared_type, flat_columns
 from lakelog.results import Appended, Merged, PartitionStatus, TopicDescription, TopicStatus
 from lakelog.segments import Tail
 from lakelog.sources import Types
+from lakelog.staging import Log
 from lakelog.steps import step_ends
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ class Topic:
         now, log = self.clock(), self._log
         request, text_files = self._request(source, format)
         with delta.door(self.name):
-            batch = bronze.staged(log, request, now, text_files=text_files)
+            batch = staging.staged(log, request, now, text_files=text_files)
         if not batch.records:
             return Appended(self.name, {}, None, 0, None)
         batch_id = uuid.uuid4().hex
@@ -213,7 +214,7 @@ class Topic:
 
     def _merged(self, version: int | None, step: silver.Step, all_ends: Mapping[int, int]) -> Merged:
         remaining = sum(all_ends[index] - end for index, end in step.ends.items())
-        counts = {name: step.total(name) for name in silver.COUNTS}
+        counts = {name: step.total(name) for name in COUNTS}
         return Merged(self.name, version, dict(sorted(step.start.items())), dict(sorted(step.ends.items())), remaining=remaining, **counts)
 
     def _require_whole_log(self, ends: Mapping[int, int]) -> None:

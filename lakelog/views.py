@@ -45,11 +45,11 @@ def statements(topic: str, schema: str, silver: TableRef, bronze: TableRef, type
     prefix = ".".join(quoted(part) for part in schema.split("."))
     columns, log = ", ".join(_columns(types)), ", ".join(quoted(name) for name in RECORD_COLUMNS)
     held = f"FROM {silver.sql()} WHERE bucket > -1"
-    return [
+    records = f"FROM {bronze.sql()} WHERE segment > -1 AND partition > -1 AND control IS NULL"
+    return [  # every name in them is quoted
         f"CREATE OR REPLACE VIEW {prefix}.{quoted(topic)} AS SELECT {columns} {held} AND NOT tombstone",
         f"CREATE OR REPLACE VIEW {prefix}.{quoted(topic + '_deleted')} AS SELECT {columns} {held} AND tombstone",
-        f"CREATE OR REPLACE VIEW {prefix}.{quoted(topic + '_log')} AS SELECT {log} FROM {bronze.sql()}"
-        " WHERE segment > -1 AND partition > -1 AND control IS NULL",
+        f"CREATE OR REPLACE VIEW {prefix}.{quoted(topic + '_log')} AS SELECT {log} {records}",
     ]
 
 

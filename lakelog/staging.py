@@ -1,0 +1,145 @@
+"""A request made ready: validated record by record, evaluated once, kept on local disk, and summed up.
+
+Also `Log`: a topic's log table with what is needed to check and write its records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakelog.config import LONG_MAX, TopicConfig
+from lakelog.delta import TableRef
+from lakelog.ordering import OrderingRule
+from lakelog.records import header_octets, octets
+from lakelog.segments import Share
+from lakelog.sources import ORDER, Types, refused
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class Log:
+    """A topic's bronze table and what is needed to write it."""
+
+    spark: SparkSession
+    table: TableRef
+    types: Types
+    partitions: int
+    config: TopicConfig
+    rule: OrderingRule
+
+
+def validated(log: Log, request: DataFrame, now: int) -> DataFrame:
+    """The request with partitions given, sizes counted, nulls made tombstones, and the first problem of each record named (SEMANTICS 1.9)."""
+    from pyspark.sql import functions as F
+
+    config = log.config
+    hashed = F.lit(0) if log.partitions == 1 else F.pmod(F.xxhash64("key"), F.lit(log.partitions)).cast("int")
+    stamp = F.timestamp_millis(F.lit(now))
+    size = octets(F.col("key"), log.types.key) + octets(F.col("value"), log.types.value) + header_octets(F.col("headers"))
+    problem = F.when(F.col("key").isNull(), "INVALID_RECORD\thas no key, and the log is compacted by key")
+    problem = problem.when(
+        ~F.col("partition").between(0, log.partitions - 1),
+        F.concat(F.lit(f"INVALID_RECORD\tpartition should be from 0 to {log.partitions - 1} but is "), F.col("partition").cast("string")),
+    )
+    if config.flag("tombstone.strict"):
+        problem = problem.when(
+            F.col("value").isNull() & ~F.col("tombstone"), "INVALID_RECORD\thas a null value without the tombstone flag (tombstone.strict)"
+        )
+    if config.text("compaction.header.invalid") == "reject":
+        problem = problem.when(
+            log.rule.invalid_version(),
+            f"INVALID_RECORD\tthe header {log.rule.header} is no version in {log.rule.encoding} (compaction.header.invalid=reject)",
+        )
+    created = config.text("message.timestamp.type") == "CreateTime"
+    late = _window_problem(now, config) if created else F.lit(None).cast("string")
+    large = F.when(
+        size > config.number("max.message.bytes"),
+        F.concat(
+            F.lit("MESSAGE_TOO_LARGE\thas "),
+            size.cast("string"),
+            F.lit(f" octets, more than max.message.bytes={config.number('max.message.bytes')}"),
+        ),
+    )
+    return request.select(
+        *ORDER, "line", F.coalesce("partition", hashed).alias("partition"), "key", "value", "headers",
+        (F.coalesce("timestamp", stamp) if created else stamp).alias("timestamp"),
+        (F.col("tombstone") | F.col("value").isNull()).alias("tombstone"), "expected_offset", size.alias("octets"),
+        F.coalesce("problem", late, problem, large).alias("problem"),
+    )  # fmt: skip
+
+
+def _window_problem(now: int, config: TopicConfig) -> Column:
+    from pyspark.sql import functions as F
+
+    before, after = config.number("message.timestamp.before.max.ms"), config.number("message.timestamp.after.max.ms")
+    ms = F.unix_millis("timestamp")
+    outside = F.lit(False)
+    if before < LONG_MAX:
+        outside = outside | (ms < F.lit(now - before))
+    if after < LONG_MAX:
+        outside = outside | (ms > F.lit(min(now + after, LONG_MAX)))
+    says = f"INVALID_TIMESTAMP\ttimestamp lies outside message.timestamp.before.max.ms={before} and after.max.ms={after} around {now}: "
+    return F.when((ms != -1) & outside, F.concat(F.lit(says), ms.cast("string")))
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A staged request that may be written: its rows (kept on disk, read twice), its share of each partition, and where groups of rows begin."""
+
+    rows: DataFrame
+    shares: dict[int, Share]
+    bases: list[tuple[Any, ...]]
+    records: int
+
+
+def staged(log: Log, request: DataFrame, now: int, *, text_files: list[str]) -> Batch:
+    """Evaluate the request once, keep it on disk, and sum it up.
+
+    The source is read exactly once: what is counted here is what is written later, even where a frame would give its rows in another
+    order the next time.
+
+    Raises:
+        InvalidRecords: with the list of what is wrong; nothing was written.
+
+    Cost: two Spark jobs, the batch written to local disk once.
+    """
+    from pyspark import StorageLevel
+    from pyspark.sql import functions as F
+
+    rows = validated(log, request, now).localCheckpoint(eager=True, storageLevel=StorageLevel.DISK_ONLY)
+    time_ms = F.when(F.unix_millis("timestamp") == -1, F.lit(now)).otherwise(F.unix_millis("timestamp"))
+    groups = (
+        rows.groupBy("src", "block", F.shiftright("mid", 33).alias("task"), "partition")
+        .agg(F.count(F.lit(1)).alias("records"), F.sum("octets").alias("octets"), F.min("mid").alias("least"),
+             F.min_by(time_ms, "mid").alias("first_ms"), F.max(time_ms).alias("largest_ms"), F.count("problem").alias("problems"))
+        .collect()
+    )  # fmt: skip
+    groups.sort(key=lambda row: ((row["src"] or "").encode(), row["block"], row["task"], row["least"]))
+    positions: dict[tuple[Any, ...], tuple[int, int]] = {}
+    sizes: dict[tuple[Any, ...], int] = {}
+    for row in groups:
+        group = (row["src"], row["block"], row["task"])
+        positions.setdefault(group, (0, row["least"]))
+        sizes[group] = sizes.get(group, 0) + row["records"]
+    total = 0
+    for group, size in sizes.items():
+        positions[group] = (total, positions[group][1])
+        total += size
+    wrong = sum(row["problems"] for row in groups)
+    if wrong:
+        raise refused(rows.filter(F.col("problem").isNotNull()), positions, wrong, text_files=text_files)
+    shares: dict[int, Share] = {}
+    for row in groups:
+        old = shares.get(row["partition"])
+        shares[row["partition"]] = Share(
+            row["partition"],
+            row["records"] + (old.records if old else 0),
+            row["octets"] + (old.octets if old else 0),
+            old.first_ms if old else row["first_ms"],
+            max(row["largest_ms"], old.largest_ms if old else row["largest_ms"]),
+        )
+    bases = [(*group, base - least) for group, (base, least) in positions.items()]
+    return Batch(rows, shares, bases, total)
