@@ -47,12 +47,8 @@ class Call:
 
     def lake(self) -> Lake:
         """The lake, on a Spark session."""
-        settings = self.settings()
-        root = settings.lake_root()
-        from lakelog.lake import Lake
-
         with show.working("starting Spark"):
-            return Lake(settings.open_session(), root)
+            return self.settings().open_lake()
 
     def answer(self, result: Result, text: Callable[[Any], None]) -> None:
         """A result as one JSON object, or as text."""

@@ -89,14 +89,14 @@ def run(main: Callable[[Sequence[str]], int], *, folder: Path | None = None) -> 
             show.line("")
             tell(f"{number}. {words}")
             for command in commands:
-                show.line(f"\n$ {shlex.join(['lakelog', *command])}")
+                show.line(f"\n$ {typed('lakelog', command)}")
                 if code := main(command):
-                    raise LakelogError(f"The demo stopped: `{shlex.join(['lakelog', *command])}` ended with exit code {code}.", name="DEMO")
+                    raise LakelogError(f"The demo stopped: `{typed('lakelog', command)}` ended with exit code {code}.", name="DEMO")
     show.line("")
     tell(f"The lake lies in {where / 'lake'}, as plain Delta tables, and stays there: remove {where} when you are done. What next:")
     show.line(f"\n  cd {shlex.quote(str(where))}")
     for command in NEXT:
-        show.line("  " + shlex.join([program(), *command]))
+        show.line("  " + typed(program(), command))
 
 
 def unpack(folder: Path) -> int:
@@ -112,6 +112,11 @@ def unpack(folder: Path) -> int:
 def tell(text: str) -> None:
     """Explain, in lines that fit a terminal."""
     show.line(textwrap.fill(text, 100))
+
+
+def typed(name: str, command: Sequence[str]) -> str:
+    """A command as one would type it: in double quotes what holds single ones."""
+    return " ".join(f'"{word}"' if "'" in word and not set(word) & set('"$`\\!') else shlex.quote(word) for word in [name, *command])
 
 
 def program() -> str:

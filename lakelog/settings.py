@@ -36,6 +36,8 @@ else:
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from lakelog.lake import Lake
+
 FILE = "lakelog.toml"
 KEYS = ("root", "session")
 SESSION_KEYS = ("master", "memory", "config")
@@ -64,6 +66,18 @@ class Settings:
     def open_session(self) -> SparkSession:
         """The running Spark session, else a local one as the settings say."""
         return local_session(master=self.master, memory=self.memory, config=self.spark)
+
+    def open_lake(self) -> Lake:
+        """The lake, on `open_session`.
+
+        Raises:
+            InvalidRequest: nothing says where the lake is.
+            NotReady: Spark cannot start.
+        """
+        root = self.lake_root()
+        from lakelog.lake import Lake
+
+        return Lake(self.open_session(), root)
 
 
 def load(

@@ -6,6 +6,7 @@ import contextlib
 import csv
 import datetime
 import json
+import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -136,7 +137,9 @@ def plain(value: Any, kind: Any) -> Any:
         return octets(bytes(value))
     if isinstance(value, Decimal):
         near = float(value)
-        return near if Decimal(repr(near)) == value else str(value)
+        return near if "e" not in repr(near) and Decimal(repr(near)) == value else str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     return value if isinstance(value, (str, int, float)) else str(value)
 
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+import io
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,3 +69,30 @@ def lake(spark: SparkSession, tmp_path: Path, clock: Clock) -> Lake:
     from lakelog import Lake
 
     return Lake(spark, str(tmp_path / "lake"), clock=clock)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command of the CLI answered."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answer]:
+    """The CLI in this process: a command line as text or a list, and standard input (no terminal) where it reads it."""
+    from lakelog.cli import main
+
+    for name in ("LAKELOG_ROOT", "LAKELOG_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+
+    def run(command: str | list[str], stdin: str = "") -> Answer:
+        capsys.readouterr()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        code = main(shlex.split(command) if isinstance(command, str) else command)
+        captured = capsys.readouterr()
+        return Answer(code, captured.out, captured.err)
+
+    return run
