@@ -224,7 +224,7 @@ class Lake:
             warnings.warn(f"{setting}: {warning}", stacklevel=2)
         identity, now = str(uuid.uuid4()), self.clock()
         marks = {f"{PREFIX}format": str(FORMAT_VERSION), f"{PREFIX}topic.uuid": identity}
-        log = Log(self.spark, bronze_table, types, partitions, settings, rule)
+        log = Log(self.spark, bronze_table, silver_table, types, partitions, settings, rule)
         silver.create(log, silver_table, uuid=identity, now=now, properties={**marks, **silver_properties(settings)})
         properties = {
             **marks,

@@ -38,13 +38,20 @@ class Result:
 
 @dataclass(frozen=True)
 class Appended(Result):
-    """An append: partition to (first offset, end offset, exclusive); ``version`` is bronze's; None where nothing was written."""
+    """An append: partition to (first offset, end offset, exclusive); ``version`` is bronze's; None where nothing was written.
+
+    ``repeated``: the token was known, this is the first append's answer. ``expected_offsets_checked``: None when no offset was expected, False
+    when the check is off (``check.expected.offsets``).
+    """
 
     topic: str
     offsets: dict[int, tuple[int, int]]
     version: int | None
     records: int
     batch: str | None
+    token: str | None = None
+    repeated: bool = False
+    expected_offsets_checked: bool | None = None
 
 
 @dataclass(frozen=True)

@@ -9,18 +9,30 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakelog import bronze, config, delta, silver, sources, staging, views
+from lakelog import bronze, conditional, config, delta, silver, sources, staging, views
+from lakelog.condition import combined, stated
 from lakelog.config import RULE_SETTINGS, TopicConfig
 from lakelog.delta import TableRef
-from lakelog.errors import Conflict, InvalidConfig, InvalidRequest, LogIncomplete, OffsetOutOfRange, Refused, TopicNotFound
+from lakelog.errors import (
+    Conflict,
+    FencedEpoch,
+    InvalidConfig,
+    InvalidRequest,
+    LogIncomplete,
+    OffsetOutOfRange,
+    Refused,
+    TopicNotFound,
+    VersionMismatch,
+)
 from lakelog.fold import COUNTS
 from lakelog.ordering import OrderingRule
 from lakelog.records import declared_type, flat_columns
 from lakelog.results import Appended, Merged, PartitionStatus, TopicDescription, TopicStatus
-from lakelog.segments import Tail
 from lakelog.sources import Types
 from lakelog.staging import Log
 from lakelog.steps import step_ends
+from lakelog.tail import LogEnd, log_end
+from lakelog.tokens import Token
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,7 +66,7 @@ class Topic:
     lake_defaults: Callable[[], Mapping[str, str]]
     _stored: dict[str, str] = field(default_factory=dict, repr=False)
     _types: Types | None = field(default=None, repr=False)
-    _tails: dict[int, Tail] = field(default_factory=dict, repr=False)
+    _end: LogEnd | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         self.bronze = TableRef.of(self.root, self.name, "bronze")
@@ -102,18 +114,26 @@ class Topic:
 
     @property
     def _log(self) -> Log:
-        return Log(self.spark, self.bronze, self.types, self.partitions, self.config, self.rule)
+        return Log(self.spark, self.bronze, self.silver, self.types, self.partitions, self.config, self.rule)
 
     # ---- writing ----
 
-    def append(self, source: DataFrame | str | Sequence[str] | Sequence[Mapping[str, Any]], *, format: str | None = None) -> Appended:
+    def append(
+        self,
+        source: DataFrame | str | Sequence[str] | Sequence[Mapping[str, Any]],
+        *,
+        format: str | None = None,
+        expected_offset: Mapping[int, int] | None = None,
+        token: str | None = None,
+        epoch: int | None = None,
+    ) -> Appended:
         """Append records to the log, all or nothing, in one commit over all partitions they touch.
 
         Takes: a DataFrame of records (columns ``key``, ``value``, and where wanted ``headers``, ``timestamp``, ``tombstone``,
-        ``partition``; frames of Spark's Kafka source as they are) or of flat columns (the fields of key and value, ``_timestamp``,
-        ``_headers``, ``_tombstone``, ``_partition``); a path or a list of paths (NDJSON, CSV, Parquet; ``.gz``); or a list of
-        dicts, each as an NDJSON line would have it. Records without a partition go to ``pmod(xxhash64(key), partitions)``, records
-        without a timestamp get the clock.
+        ``partition``, ``expected_offset``; frames of Spark's Kafka source as they are) or of flat columns (the fields of key and
+        value, ``_timestamp``, ``_headers``, ``_tombstone``, ``_partition``, ``_expected_offset``); a path or a list of paths
+        (NDJSON, CSV, Parquet; ``.gz``); or a list of dicts, each as an NDJSON line would have it. Records without a partition go to
+        ``pmod(xxhash64(key), partitions)``, records without a timestamp get the clock.
 
         Gives: for each partition the offsets [first, end) the records got, dense, in input order: frames in the order of their
         partitions, files by path, then by position in the file.
@@ -121,26 +141,66 @@ class Topic:
         Args:
             source: the records.
             format: of files whose names do not tell it: ``ndjson``, ``csv`` or ``parquet``.
+            expected_offset: partition to the offset where its log must end (KIP-27); -1 is unconditional. Records may each state
+                theirs as well; any that does not hold refuses the whole request.
+            token: the producer's name for this batch: it is written at most once, a repeat gets the first answer.
+            epoch: the generation of the log the writer knows; an older one than the topic's is refused.
 
         Raises:
-            InvalidRecords: some records are wrong; the error lists the first 20 and counts all; nothing was written.
-            InvalidRequest: columns or files are wrong; nothing was written.
-            Conflict: other writers were first too often; nothing was written, try again.
+            FencedEpoch: the epoch is older than the topic's, or the log was restored while the append ran.
+            InvalidRecords: some records are wrong; the error lists the first 20 and counts all.
+            InvalidRequest: columns, files, partitions or expected offsets below -1.
+            ExpectedOffsetMismatch: a condition does not hold; it names the first record that does not fit, the offset it would get,
+                and where the log holds these very records already.
+            Conflict: other writers were first too often; try again.
+            Damaged: a writer that is not lakelog changed the log.
+            After any of them nothing was written.
 
         Cost: the source is read once and kept on local disk; four to six small Spark jobs; one sort by partition when several
-        partitions are touched, none for one.
+        partitions are touched, none for one. A condition on a partition costs nothing more; conditions of records one small job; per key
+        (``check.expected.offsets.scope=key``) a scan of the partition's keys. A token costs one look-up.
         """
         self.refresh()
         now, log = self.clock(), self._log
+        mark = Token(token) if token is not None else None
+        if mark is not None and (answer := mark.remembered(log, now)) is not None:
+            return self._repeated(mark, answer)
+        captured = log_end(log, known=self._end)
+        current = max(tail.epoch for tail in captured.tails.values())
+        if epoch is not None and epoch != current:
+            if epoch > current:
+                raise InvalidRequest(f"{self.name}: epoch {epoch} is beyond the topic's epoch {current}.")
+            raise FencedEpoch(
+                f"{self.name}: the writer knows epoch {epoch}, the topic is in epoch {current}: the log was restored. Nothing was written. Read"
+                " the log again, then decide.", expected=epoch, actual=current,
+            )  # fmt: skip
+        checked = self.config.flag("check.expected.offsets")
+        conditions = stated(expected_offset, self.partitions) if checked else {}
         request, text_files = self._request(source, format)
         with delta.door(self.name):
             batch = staging.staged(log, request, now, text_files=text_files)
-        if not batch.records:
-            return Appended(self.name, {}, None, 0, None)
         batch_id = uuid.uuid4().hex
-        version, pieces, self._tails = bronze.append(log, batch, batch_id=batch_id, now=now, known=self._tails)
+        per_key = self.config.text("check.expected.offsets.scope") == "key"
+        of_records = conditional.expectations(batch) if checked and not per_key else {}
+        terms = bronze.Terms(combined(of_records, conditions), checked and per_key, mark, epoch)
+        asked = bool(expected_offset) or bool(batch.conditional)
+        answer_checked = checked if asked else None
+        if not batch.records:
+            conditional.check(log, batch, terms.expectations, captured.ends(), per_key=False)
+            return Appended(self.name, {}, None, 0, None, token, False, answer_checked)
+        try:
+            version, pieces, self._end = bronze.append(log, batch, batch_id=batch_id, now=now, terms=terms, captured=captured)
+        except bronze.TokenKnown as known:
+            if mark is None:
+                raise
+            return self._repeated(mark, known.answer)
         offsets = {index: (piece.start, piece.end) for index, piece in sorted(pieces.items())}
-        return Appended(self.name, offsets, version, batch.records, batch_id)
+        return Appended(self.name, offsets, version, batch.records, batch_id, token, False, answer_checked)
+
+    def _repeated(self, token: Token, answer: Mapping[str, Any]) -> Appended:
+        """The first answer to a token, once more."""
+        version = bronze.version_of(self._log, answer["batch"])
+        return Appended(self.name, answer["offsets"], version, answer["records"], answer["batch"], token.text, True, None)
 
     def _request(self, source: Any, format: str | None) -> tuple[DataFrame, list[str]]:
         """The source as a request, and its text files (to number their lines in errors)."""
@@ -158,18 +218,20 @@ class Topic:
             return sources.from_frame(source, self.types), []
         raise InvalidRequest("append takes a DataFrame, a path, a list of paths, or a list of dicts (one record each).")
 
-    def merge(self, *, max_records: int | None = None, rebuild: bool = False) -> Merged:
+    def merge(self, *, max_records: int | None = None, rebuild: bool = False, expected_version: int | None = None) -> Merged:
         """Fold the log, from the last merged offset to its end, into silver, in one commit; again, and nothing changes.
 
         Args:
             max_records: fold about so many records (rounded up to whole commits) and leave the rest to the next merge.
             rebuild: compute silver anew from the whole log; needed once after the ordering rule was changed.
+            expected_version: run only if silver is at this version.
 
         Gives: silver's version (None when there was nothing to do) and what became of the records.
 
         Raises:
             Refused: the ordering rule is not the one silver was made under; then merge with ``rebuild``.
             LogIncomplete: a rebuild needs records that the log no longer holds; silver is as it was.
+            VersionMismatch: silver is not at ``expected_version``; silver is as it was.
             Conflict: other merges were first too often; try again.
 
         Cost: the new part of the log is read; silver's keys are scanned once where it holds rows in the same buckets; one MERGE
@@ -180,7 +242,7 @@ class Topic:
         for attempt in range(MERGE_ATTEMPTS):
             self.refresh()
             try:
-                merged = self._merge_once(max_records, rebuild)
+                merged = self._merge_once(max_records, rebuild, expected_version)
             except Conflict:
                 if attempt == MERGE_ATTEMPTS - 1:
                     raise
@@ -189,11 +251,18 @@ class Topic:
                 return merged
         raise Conflict(f"{self.name}: other merges were first {MERGE_ATTEMPTS} times in a row. Nothing was changed; try again later.")
 
-    def _merge_once(self, max_records: int | None, rebuild: bool) -> Merged | None:
+    def _merge_once(self, max_records: int | None, rebuild: bool, expected_version: int | None) -> Merged | None:
         """One try of a merge; None when another merge moved the progress meanwhile."""
         log, now = self._log, self.clock()
+        if expected_version is not None:
+            actual = int(delta.history(self.spark, self.silver, 1)[0]["version"])
+            if actual != expected_version:
+                raise VersionMismatch(
+                    f"{self.name}: silver is at version {actual}, not at {expected_version}. Nothing was changed. Look at it, then decide.",
+                    expected=expected_version, actual=actual,
+                )  # fmt: skip
         state = silver.progress(self.spark, self.silver)
-        tails = bronze.tails(log)
+        tails = log_end(log).tails
         all_ends = {index: tail.end for index, tail in tails.items()}
         if rebuild:
             self._require_whole_log(all_ends)
@@ -283,7 +352,7 @@ class Topic:
 
     def ends(self) -> dict[int, int]:
         """Partition to log end offset, the next offset to be given. Cost: two small Spark queries."""
-        return {index: tail.end for index, tail in sorted(bronze.tails(self._log).items())}
+        return {index: tail.end for index, tail in sorted(log_end(self._log).tails.items())}
 
     def rows(self, at: At = None) -> DataFrame:
         """Silver as stored, without control rows: one row per (partition, key), tombstones included, in no order."""
@@ -352,7 +421,7 @@ class Topic:
         from pyspark.sql import functions as F
 
         self.refresh()
-        tails, state = bronze.tails(self._log), silver.progress(self.spark, self.silver)
+        tails, state = log_end(self._log).tails, silver.progress(self.spark, self.silver)
         with delta.door(self.silver):
             held = {row["tombstone"]: row["count"] for row in silver.rows(self.spark, self.silver).groupBy("tombstone").count().collect()}
             records = bronze.records(self._log).count()
