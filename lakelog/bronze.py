@@ -170,7 +170,7 @@ def append(log: Log, batch: Batch, *, batch_id: str, now: int, terms: Terms, cap
             answer = terms.token.remembered(log, now)
             if answer is not None:
                 raise TokenKnown(answer)
-        current = log_end(log, touched)
+        current = log_end(log, sorted(current.tails))
     raise Conflict(f"{log.table}: other writers were first {ATTEMPTS} times in a row. Nothing was written; try again later.")
 
 

@@ -19,7 +19,7 @@ from lakelog.segments import Share
 from lakelog.sources import ORDER, Types, refused
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, Row, SparkSession
 
 
 @dataclass(frozen=True)
@@ -142,27 +142,9 @@ def staged(log: Log, request: DataFrame, now: int, *, text_files: list[str]) -> 
     from pyspark.sql import functions as F
 
     rows = validated(log, request, now).localCheckpoint(eager=True, storageLevel=StorageLevel.DISK_ONLY)
-    time_ms = F.when(F.unix_millis("timestamp") == -1, F.lit(now)).otherwise(F.unix_millis("timestamp"))
-    groups = (
-        rows.groupBy("src", "block", F.shiftright("mid", 33).alias("task"), "partition")
-        .agg(F.count(F.lit(1)).alias("records"), F.sum("octets").alias("octets"), F.min("mid").alias("least"),
-             F.min_by(time_ms, "mid").alias("first_ms"), F.max(time_ms).alias("largest_ms"), F.count("problem").alias("problems"),
-             F.count_if(F.col("expected_offset") > UNCONDITIONAL).alias("conditional"),
-             F.count_if(F.col("expected_offset") < UNCONDITIONAL).alias("below"))
-        .collect()
-    )  # fmt: skip
-    groups.sort(key=lambda row: ((row["src"] or "").encode(), row["block"], row["task"], row["least"]))
-    positions: dict[tuple[Any, ...], tuple[int, int]] = {}
-    sizes: dict[tuple[Any, ...], int] = {}
-    for row in groups:
-        group = (row["src"], row["block"], row["task"])
-        positions.setdefault(group, (0, row["least"]))
-        sizes[group] = sizes.get(group, 0) + row["records"]
-    total = 0
-    for group, size in sizes.items():
-        positions[group] = (total, positions[group][1])
-        total += size
-    conditional, below = sum(row["conditional"] for row in groups), sum(row["below"] for row in groups)
+    groups = _groups(rows, now)
+    positions = _positions(groups)
+    below = sum(row["below"] for row in groups)
     if below and log.config.flag("check.expected.offsets"):
         raise InvalidRequest(
             f"{below} records expect an offset below -1: an offset is 0 or more, -1 is unconditional. Nothing was written."
@@ -170,6 +152,54 @@ def staged(log: Log, request: DataFrame, now: int, *, text_files: list[str]) -> 
     wrong = sum(row["problems"] for row in groups)
     if wrong:
         raise refused(rows.filter(F.col("problem").isNotNull()), positions, wrong, text_files=text_files)
+    return _batch(rows, groups, [(*group, base - least) for group, (base, least) in positions.items()])
+
+
+def summed(rows: DataFrame, now: int) -> Batch:
+    """Some rows of a staged request as a batch: their shares, and positions from 0 on. Cost: one Spark job."""
+    groups = _groups(rows, now)
+    return _batch(rows, groups, [(*group, base - least) for group, (base, least) in _positions(groups).items()])
+
+
+def _groups(rows: DataFrame, now: int) -> list[Row]:
+    """Figures by file, split, Spark partition and topic partition, in input order."""
+    from pyspark.sql import functions as F
+
+    time_ms = F.when(F.unix_millis("timestamp") == -1, F.lit(now)).otherwise(F.unix_millis("timestamp"))
+    groups = (
+        rows.groupBy("src", "block", F.shiftright("mid", 33).alias("task"), "partition")
+        .agg(
+            F.count(F.lit(1)).alias("records"),
+            F.sum("octets").alias("octets"),
+            F.min("mid").alias("least"),
+            F.min_by(time_ms, "mid").alias("first_ms"),
+            F.max(time_ms).alias("largest_ms"),
+            F.count("problem").alias("problems"),
+            F.count_if(F.col("expected_offset") > UNCONDITIONAL).alias("conditional"),
+            F.count_if(F.col("expected_offset") < UNCONDITIONAL).alias("below"),
+        )
+        .collect()
+    )
+    return sorted(groups, key=lambda row: ((row["src"] or "").encode(), row["block"], row["task"], row["least"]))
+
+
+def _positions(groups: list[Row]) -> dict[tuple[Any, ...], tuple[int, int]]:
+    """(src, block, Spark partition) to (position of its first record in the request, its lowest ``mid``)."""
+    least: dict[tuple[Any, ...], int] = {}
+    sizes: dict[tuple[Any, ...], int] = {}
+    for row in groups:
+        group = (row["src"], row["block"], row["task"])
+        least.setdefault(group, row["least"])
+        sizes[group] = sizes.get(group, 0) + row["records"]
+    positions: dict[tuple[Any, ...], tuple[int, int]] = {}
+    total = 0
+    for group, size in sizes.items():
+        positions[group] = (total, least[group])
+        total += size
+    return positions
+
+
+def _batch(rows: DataFrame, groups: list[Row], bases: list[tuple[Any, ...]]) -> Batch:
     shares: dict[int, Share] = {}
     for row in groups:
         old = shares.get(row["partition"])
@@ -180,5 +210,4 @@ def staged(log: Log, request: DataFrame, now: int, *, text_files: list[str]) -> 
             old.first_ms if old else row["first_ms"],
             max(row["largest_ms"], old.largest_ms if old else row["largest_ms"]),
         )
-    bases = [(*group, base - least) for group, (base, least) in positions.items()]
-    return Batch(rows, shares, bases, total, conditional)
+    return Batch(rows, shares, bases, sum(row["records"] for row in groups), sum(row["conditional"] for row in groups))

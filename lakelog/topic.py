@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakelog import bronze, conditional, config, delta, silver, sources, staging, views
+from lakelog import bronze, bulk, conditional, config, delta, silver, sources, staging, verify, views
+from lakelog.bulk import Loaded
 from lakelog.condition import combined, stated
 from lakelog.config import RULE_SETTINGS, TopicConfig
 from lakelog.delta import TableRef
@@ -27,12 +28,13 @@ from lakelog.errors import (
 from lakelog.fold import COUNTS
 from lakelog.ordering import OrderingRule
 from lakelog.records import declared_type, flat_columns
-from lakelog.results import Appended, Merged, PartitionStatus, TopicDescription, TopicStatus
+from lakelog.results import Appended, Merged, PartitionStatus, Position, TopicDescription, TopicStatus
 from lakelog.sources import Types
 from lakelog.staging import Log
 from lakelog.steps import step_ends
 from lakelog.tail import LogEnd, log_end
 from lakelog.tokens import Token
+from lakelog.verify import Verified
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -218,6 +220,36 @@ class Topic:
             return sources.from_frame(source, self.types), []
         raise InvalidRequest("append takes a DataFrame, a path, a list of paths, or a list of dicts (one record each).")
 
+    def load(
+        self,
+        source: str | Sequence[str],
+        *,
+        format: str | None = None,
+        identity: str,
+        chunk: int = 1_000_000,
+        tell: Callable[[int, int], None] = lambda done, total: None,
+    ) -> Loaded:
+        """Bulk load: write long ordered files in chunks; killed and started again, it goes on where the log ends, each record exactly once.
+
+        Args:
+            source: a path or a list of paths.
+            format: of files whose names do not tell it.
+            identity: what the input is, the same at every start: for example its name, size and digest.
+            chunk: records a commit; the same at every start.
+            tell: called with (records done, records in all) after each chunk.
+
+        Raises:
+            ExpectedOffsetMismatch: another writer appended in between; the chunks before stand.
+            InvalidRecords: some records are wrong; nothing of this start was written.
+
+        Cost: the files are read once and kept on local disk, then one append a chunk. Chunks are found again for
+        ``producer.id.expiration.ms``.
+        """
+        self.refresh()
+        request, text_files = self._request(source, format)
+        self._end = None
+        return bulk.load(self._log, self.name, request, identity=identity, chunk=chunk, now=self.clock(), text_files=text_files, tell=tell)
+
     def merge(self, *, max_records: int | None = None, rebuild: bool = False, expected_version: int | None = None) -> Merged:
         """Fold the log, from the last merged offset to its end, into silver, in one commit; again, and nothing changes.
 
@@ -353,6 +385,20 @@ class Topic:
     def ends(self) -> dict[int, int]:
         """Partition to log end offset, the next offset to be given. Cost: two small Spark queries."""
         return {index: tail.end for index, tail in sorted(log_end(self._log).tails.items())}
+
+    def position(self) -> Position:
+        """Where a reader that has read everything stands: every partition's log end, and the epoch. Cost: as `ends`."""
+        end = log_end(self._log)
+        epoch = max(tail.epoch for tail in end.tails.values())
+        return Position({index: tail.end for index, tail in sorted(end.tails.items())}, epoch)
+
+    def verify(self) -> Verified:
+        """Prove the topic by recomputation: commits of other writers, offsets given twice or missing, silver against a fold of the log.
+
+        Cost: the history of the log, one pass over the log, one fold of it, one full join with silver. Nothing is changed.
+        """
+        self.refresh()
+        return verify.verify(self._log, self.name, self.silver)
 
     def rows(self, at: At = None) -> DataFrame:
         """Silver as stored, without control rows: one row per (partition, key), tombstones included, in no order."""
