@@ -122,7 +122,7 @@ def sql(
     lake = call.lake()
     if at is not None and at.isdigit() and len(lake.topics()) > 1:
         raise InvalidRequest(f"--at {at}: every topic counts its own versions. Give a time, or ask one: lakelog latest TOPIC --at {at}")
-    with show.working("querying"):
+    with show.working("querying"), _query():
         show.frame(lake.sql(query, at=at), format, limit=limit, whole=call.json)
 
 
@@ -201,6 +201,20 @@ def demo(
 
 
 # ---- arguments ----
+
+
+@contextmanager
+def _query() -> Iterator[None]:
+    """What is wrong with the user's own SQL is no defect of ours."""
+    from pyspark import errors
+
+    wrong = (errors.AnalysisException, errors.ArithmeticException, errors.ArrayIndexOutOfBoundsException, errors.DateTimeException,
+             errors.NumberFormatException, errors.SparkRuntimeException)  # fmt: skip
+    try:
+        yield
+    except wrong as error:
+        first = next(iter(str(error).strip().splitlines()), "")
+        raise InvalidRequest(f"The query is wrong: {first}", name="INVALID_QUERY") from error
 
 
 def _check_form(form: str) -> None:

@@ -224,8 +224,11 @@ def local_session(
     check_extras()
     check_java()
     jars = delta_jars(say)
+    from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
+    # PySpark prints every error of a query as a line of JSON on stderr, beside raising it.
+    PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
     folder = cache_folder()
     log4j = folder / "log4j2.properties"
     if not log4j.exists() or log4j.read_text() != LOG4J:
