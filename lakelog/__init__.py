@@ -20,7 +20,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lakelog.bulk import Loaded
     from lakelog.commit_log import CommitLog
     from lakelog.errors import (
         Conflict,
@@ -43,23 +42,20 @@ if TYPE_CHECKING:
     )
     from lakelog.lake import Lake
     from lakelog.ordering import OrderingRule
-    from lakelog.results import Appended, Merged, PartitionStatus, Position, TopicDescription, TopicStatus
+    from lakelog.results import Appended, Loaded, Merged, PartitionStatus, Position, TopicDescription, TopicStatus, Verified
     from lakelog.session import local_session
     from lakelog.topic import Topic
-    from lakelog.verify import Verified
 
 _HOMES = {
-    "bulk": ("Loaded",),
     "commit_log": ("CommitLog",),
     "errors": ("Conflict", "Damaged", "ExpectedOffsetMismatch", "FencedEpoch", "GateFailed", "Invalid", "InvalidConfig", "InvalidRecords",
                "InvalidRequest", "LakelogError", "LogIncomplete", "NotFound", "NotReady", "OffsetOutOfRange", "Refused", "TopicNotFound",
                "VersionMismatch"),
     "lake": ("Lake",),
     "ordering": ("OrderingRule",),
-    "results": ("Appended", "Merged", "PartitionStatus", "Position", "TopicDescription", "TopicStatus"),
+    "results": ("Appended", "Loaded", "Merged", "PartitionStatus", "Position", "TopicDescription", "TopicStatus", "Verified"),
     "session": ("local_session",),
     "topic": ("Topic",),
-    "verify": ("Verified",),
 }  # fmt: skip
 __version__ = "0.1.0"
 __all__ = [

@@ -8,31 +8,18 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakelog import bronze, delta, staging
 from lakelog.condition import Expectation
 from lakelog.errors import InvalidRequest
-from lakelog.results import Result
+from lakelog.results import Loaded
 from lakelog.staging import Batch, Log
 from lakelog.tail import LogEnd, log_end
 from lakelog.tokens import Token
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-
-@dataclass(frozen=True)
-class Loaded(Result):
-    """A bulk load: partition to (first offset, end offset) of all its records, how many chunks there are, how many stood in the log before."""
-
-    topic: str
-    offsets: dict[int, tuple[int, int]]
-    records: int
-    chunks: int
-    found: int
-    token: str
 
 
 def load(

@@ -55,6 +55,18 @@ class Appended(Result):
 
 
 @dataclass(frozen=True)
+class Loaded(Result):
+    """A bulk load: partition to (first offset, end offset) of all its records, how many chunks there are, how many stood in the log before."""
+
+    topic: str
+    offsets: dict[int, tuple[int, int]]
+    records: int
+    chunks: int
+    found: int
+    token: str
+
+
+@dataclass(frozen=True)
 class Merged(Result):
     """A merge: silver's ``version`` (None when there was nothing to do), the offsets it went from and to (exclusive), and what became of the records.
 
@@ -133,3 +145,19 @@ class TopicDescription(Result):
     silver: str
     config: list[dict[str, Any]]
     warnings: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Verified(Result):
+    """What was found: ``problems`` is empty where all is well; ``records`` and ``keys`` were compared, ``commits`` looked at."""
+
+    topic: str
+    records: int
+    keys: int
+    commits: int
+    problems: list[str]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakelog import bronze, bulk, conditional, config, delta, silver, sources, staging, verify, views
-from lakelog.bulk import Loaded
 from lakelog.condition import combined, stated
 from lakelog.config import RULE_SETTINGS, TopicConfig
 from lakelog.delta import TableRef
@@ -28,13 +27,12 @@ from lakelog.errors import (
 from lakelog.fold import COUNTS
 from lakelog.ordering import OrderingRule
 from lakelog.records import declared_type, flat_columns
-from lakelog.results import Appended, Merged, PartitionStatus, Position, TopicDescription, TopicStatus
+from lakelog.results import Appended, Loaded, Merged, PartitionStatus, Position, TopicDescription, TopicStatus, Verified
 from lakelog.sources import Types
 from lakelog.staging import Log
 from lakelog.steps import step_ends
 from lakelog.tail import LogEnd, log_end
 from lakelog.tokens import Token
-from lakelog.verify import Verified
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

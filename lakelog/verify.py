@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakelog import bronze, delta, silver
 from lakelog.delta import TableRef
-from lakelog.results import Result
+from lakelog.results import Verified
 from lakelog.staging import Log
 from lakelog.tail import describe_foreign, foreign_commits
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-
-
-@dataclass(frozen=True)
-class Verified(Result):
-    """What was found: ``problems`` is empty where all is well; ``records`` and ``keys`` were compared, ``commits`` looked at."""
-
-    topic: str
-    records: int
-    keys: int
-    commits: int
-    problems: list[str]
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing is wrong."""
-        return not self.problems
 
 
 def verify(log: Log, name: str, table: TableRef) -> Verified:

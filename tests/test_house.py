@@ -15,15 +15,15 @@ ROOT = Path(__file__).parent.parent
 # Imports go down, or left on the same floor.
 FLOORS = (
     ("errors",),
-    ("results", "config", "records", "ordering", "segments", "steps"),
+    ("results", "config", "records", "ordering", "condition", "segments", "steps"),
     ("session", "delta"),
-    ("sources", "staging", "bronze", "fold", "silver", "evolution", "views"),
-    ("topic", "lake"),
+    ("sources", "staging", "tail", "tokens", "conditional", "bronze", "bulk", "fold", "silver", "evolution", "views", "verify", "identity"),
+    ("topic", "commit_log", "lake"),
     ("settings", "show", "doctor", "demo", "call", "admin", "cli"),
 )
 PLACE = {name: (floor, index) for floor, names in enumerate(FLOORS) for index, name in enumerate(names)}
 # Where rows come to the driver: bounded metadata behind the doors, and the printing of results.
-COLLECTORS = ("delta", "sources", "staging", "bronze", "fold", "silver", "topic", "lake", "show")
+COLLECTORS = ("delta", "sources", "staging", "tail", "tokens", "conditional", "bronze", "bulk", "fold", "silver", "verify", "topic", "lake", "show")
 BANNED_CALLS = {
     "_jvm": "the public DataFrame and SQL API (Spark Connect has no JVM)",
     "_jsc": "the public DataFrame and SQL API (Spark Connect has no JVM)",
@@ -42,7 +42,7 @@ LINES_MOST, FUNCTION_MOST, JOB_MOST = 300, 60, 40
 # Larger, with the reason; the number is where it ends.
 LARGER_FILES: dict[str, tuple[int, str]] = {
     "bronze": (480, "the append is one story: validate, stage, guard, write"),
-    "topic": (420, "the verbs people call, half of it docstrings"),
+    "topic": (520, "the verbs people call, half of it docstrings"),
     "sources": (400, "every shape of input in one place"),
     "silver": (350, "the merge and its control rows change together"),
     "delta": (350, "the one door to Delta"),
