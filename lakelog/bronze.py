@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakelog import delta
+from lakelog import delta, failpoint
 from lakelog.condition import Expectation
 from lakelog.conditional import check
 from lakelog.delta import TableRef
@@ -159,12 +159,14 @@ def append(log: Log, batch: Batch, *, batch_id: str, now: int, terms: Terms, cap
             guard = f"{guard} AND {terms.token.guard(log, now)}"
         try:
             rows = _rows(log, batch, pieces, epoch, batch_id, now, terms.token)
+            failpoint.reach("append.before_write")
             version = delta.insert_guarded(rows, log.table, guard, user_metadata=text)
         except Conflict:
             version = _landed(log, pieces, batch_id)
             if version is None:
                 time.sleep(random.uniform(0, min(4.0, 0.25 * 2 ** min(attempt, 4))))
         if version is not None:
+            failpoint.reach("append.after_commit")
             return version, pieces, LogEnd(version, after, current.noted)
         if terms.token is not None:
             answer = terms.token.remembered(log, now)

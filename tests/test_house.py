@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 # Imports go down, or left on the same floor.
 FLOORS = (
-    ("errors",),
+    ("errors", "failpoint"),
     ("results", "config", "records", "ordering", "condition", "segments", "steps"),
     ("session", "delta"),
     ("sources", "staging", "tail", "tokens", "conditional", "bronze", "bulk", "fold", "silver", "evolution", "views", "verify", "identity"),
