@@ -234,8 +234,8 @@ def test_jobs_report_one_line_and_the_code_of_the_error(here: Path, cli: Cli, ca
     code, refused = report("append", str(here / "bad.ndjson"))
     assert (code, refused["error"], refused["problems"][0]["line"]) == (2, "INVALID_RECORD", 3)
     assert report("merge", "--max-records", "1")[1]["inserted"] == 2
-    assert report("merge") == (0, report("merge")[1])
-    assert report("merge", "--rebuild")[0] == 0
+    again = report("merge")
+    assert (again[0], again[1]["version"]) == (0, None)
     assert report("merge", "--root", str(here / "elsewhere"))[0] == 5
 
 

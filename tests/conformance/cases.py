@@ -1,0 +1,153 @@
+"""Cases: read from files, and what each of them still waits for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.conformance import support
+from tests.model import Model, Record, Rule
+
+START = 1_700_000_000_000
+DEFAULT = Path(__file__).parent / "cases"
+Step = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A case as FORMAT.md section 1 has it."""
+
+    id: str
+    says: str
+    rules: tuple[int, ...]
+    steps: list[Step] = field(hash=False)
+    topic: dict[str, Any] = field(default_factory=dict, hash=False)
+    partitions: int = 1
+    warns: tuple[str, ...] | None = None
+    merges: str = ""
+
+    @property
+    def exact(self) -> bool:
+        """Whether no merges may be added."""
+        return self.merges == "exact"
+
+    @property
+    def partial(self) -> bool:
+        """Whether steps are passed over."""
+        return any(step["do"] in support.PASSED_OVER for step in self.steps)
+
+
+def read(folder: Path) -> list[Case]:
+    """Every case of every file of a folder; ids must be unique."""
+    found: dict[str, Case] = {}
+    for path in sorted(folder.glob("*.json")):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["format"] != 1:
+            raise ValueError(f"{path}: format {content['format']}, this runner knows 1")
+        for raw in content["cases"]:
+            case = Case(**{**raw, "rules": tuple(raw["rules"]), "warns": tuple(raw["warns"]) if raw.get("warns") is not None else None})
+            if case.id in found:
+                raise ValueError(f"{path}: the id {case.id} is taken")
+            found[case.id] = case
+    if not found:
+        raise ValueError(f"{folder} holds no cases")
+    return list(found.values())
+
+
+def waits_for(case: Case) -> list[str]:
+    """What lakelog cannot do yet and the case needs, empty when it can run: settings, verbs, fields, and what only a clean brings about."""
+    return [*dict.fromkeys([*_unknown(case), *_needs_cleaning(case)])]
+
+
+def _unknown(case: Case) -> Iterator[str]:
+    from lakelog.config import SETTINGS
+
+    for config in [case.topic, *[step.get("config", {}) for step in case.steps if step["do"] != "expect"]]:
+        yield from (f"setting {name}" for name in config if name in support.FORMAT_SETTINGS and name not in SETTINGS)
+    for step in case.steps:
+        if step["do"] not in support.VERBS | support.PASSED_OVER:
+            yield f"verb {step['do']}"
+        if step["do"] == "append":
+            asked = {name for name in ("token", "epoch") if name in step} | {"expected" for record in step["records"] if "expected" in record}
+            yield from (f"append with {name}" for name in sorted(asked - support.APPEND_FIELDS))
+        if step["do"] == "expect":
+            yield from (f"expect {name}" for name in step if name not in support.LOOKS | {"do", "now", "expect"})
+            yield from (f"count {name}" for name in step.get("counts", ()) if name not in support.COUNTS)
+            yield from (f"setting {name}" for name in step.get("config", ()) if name not in SETTINGS)
+
+
+def model_rule(config: dict[str, Any]) -> Rule:
+    """The ordering rule of a case's configuration, for the model."""
+    strategy = str(config.get("compaction.strategy", "")).strip().lower() or "offset"
+    header = config.get("compaction.strategy.header", "")
+    if strategy == "header" and not header.strip():
+        strategy = "offset"
+    return Rule(strategy, header=header, barriers=strategy == "header" and config.get("tombstone.unversioned") == "win_by_offset")
+
+
+def model_record(record: dict[str, Any], clock: int) -> Record:
+    """A case's record, for the model."""
+    headers = tuple((name, None if value is None else bytes.fromhex(value)) for name, value in record.get("headers", ()))
+    return Record(record["key"], record["value"], record.get("timestamp", clock), headers, record.get("tombstone", False))
+
+
+def _needs_cleaning(case: Case) -> Iterator[str]:
+    """Steps after a passed-over clean that only pass where it really ran: an expired delete, records that are gone, a refusal for their sake."""
+    if not case.partial:
+        return
+    clock, cleaned, expired = START, False, False
+    retention = case.topic.get("delete.retention.ms", support.DELETE_RETENTION_MS)
+    model = Model(model_rule(case.topic))
+    kept_since: dict[Any, int] = {}
+    for step in case.steps:
+        clock = step.get("now", clock)
+        expect = step.get("expect", {})
+        if step["do"] == "append" and "error" not in expect:
+            for record in step["records"]:
+                model.append({record.get("partition", 0): [model_record(record, clock)]})
+        elif step["do"] == "clean":
+            cleaned = True
+            deletes = {(key, offset) for key, (offset, record) in model.latest().items() if record.deletes}
+            kept_since = {delete: kept_since.get(delete, clock) for delete in deletes}
+            expired = expired or any(clock >= since + retention for since in kept_since.values())
+        elif step["do"] == "expect" and expired and {"latest", "tombstones", "counts"} & set(step):
+            yield "verb clean (a delete expires)"
+        elif step["do"] == "rebuild" and cleaned:
+            yield "verb clean (the log is incomplete)"
+        elif step["do"] == "read" and cleaned:
+            yield "verb clean (records are gone)"
+        if cleaned and step["do"] == "append" and "duplicate_of" in expect and expect["duplicate_of"] is None and _is_held(model, step):
+            yield "verb clean (records are gone)"
+
+
+def _is_held(model: Model, step: Step) -> bool:
+    """Whether the log, never cleaned, holds the first record of a request at its expected offset."""
+    first = step["records"][0]
+    log, at = model.log.get(first.get("partition", 0), []), first.get("expected", -1)
+    return 0 <= at < len(log) and (log[at].key, log[at].value, log[at].deletes) == (first["key"], first["value"], model_record(first, 0).deletes)
+
+
+def rules_of(cases: Iterable[Case]) -> set[int]:
+    """The rule numbers that cases rest on."""
+    return {rule for case in cases for rule in case.rules}
+
+
+def covering(cases: Iterable[Case], group: Any) -> list[Case]:
+    """A subset of cases with every rule of all of them, chosen greedily; the cases that are laid beside a chosen one come with it, they cost little.
+
+    Args:
+        cases: to choose from.
+        group: a function of a case; equal values share a topic.
+    """
+    by_group: dict[Any, list[Case]] = {}
+    for case in cases:
+        by_group.setdefault(group(case), []).append(case)
+    missing, chosen = rules_of(c for group in by_group.values() for c in group), []
+    while missing:
+        best = max(by_group, key=lambda name: (len(rules_of(by_group[name]) & missing), str(name)))
+        chosen += by_group[best]
+        missing -= rules_of(by_group.pop(best))
+    return chosen

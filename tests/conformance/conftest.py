@@ -1,0 +1,101 @@
+"""The `--cases` option, the choice of cases per suite, and the summary that names every case that is partial or waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conformance import support
+from tests.conformance.cases import DEFAULT, Case, covering, read, waits_for
+from tests.conformance.runner import run
+from tests.conformance.script import script
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``pytest tests/conformance --cases DIR``: run every case of another folder."""
+    parser.addoption("--cases", metavar="DIR", default=None, help="conformance cases to run instead of the project's own (all of them)")
+
+
+class Choice:
+    """The cases of a run: those that wait, those of the quick suite, and all that can run."""
+
+    def __init__(self, folder: str | None) -> None:
+        self.all = read(Path(folder) if folder else DEFAULT)
+        self.waiting = {case.id: waits_for(case) for case in self.all if waits_for(case)}
+        self.runnable = [case for case in self.all if case.id not in self.waiting]
+        self.quick = self.runnable if folder else covering(self.runnable, lambda case: script(case).signature)
+        self.complete = folder is not None
+
+
+
+CHOICE = pytest.StashKey[Choice]()
+RAN = pytest.StashKey[list[str]]()
+
+
+def _choice(config: pytest.Config) -> Choice:
+    if CHOICE not in config.stash:
+        config.stash[CHOICE] = Choice(config.getoption("--cases", default=None))
+    return config.stash[CHOICE]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One test per case. The quick suite has a subset with every rule in it, and every case that waits, as a skip that says for what."""
+    if "case" not in metafunc.fixturenames:
+        return
+    choice = _choice(metafunc.config)
+    quick = metafunc.definition.get_closest_marker("long") is None
+    if quick:
+        cases = [*choice.quick, *[case for case in choice.all if case.id in choice.waiting]]
+    else:
+        cases = [] if choice.complete else choice.runnable
+    params = []
+    for case in cases:
+        reasons = choice.waiting.get(case.id)
+        marks = [pytest.mark.skip(reason=f"{case.id} waits: {', '.join(reasons)}")] if reasons else []
+        params.append(pytest.param(case, id=case.id, marks=marks))
+    metafunc.parametrize("case", params)
+
+
+@pytest.fixture(scope="session")
+def failures(request: pytest.FixtureRequest) -> Iterator[Callable[[Case], list[str]]]:
+    """A case's failures. The first question runs all selected cases, side by side in as few topics as possible."""
+    spark = request.getfixturevalue("spark")
+    root = request.getfixturevalue("tmp_path_factory").mktemp("conformance")
+    waiting = _choice(request.config).waiting
+    selected = {item.callspec.params["case"].id: item.callspec.params["case"] for item in request.session.items if _is_case(item)}
+    outcome: dict[str, list[str]] = {}
+
+    def of(case: Case) -> list[str]:
+        if not outcome:
+            cases = [chosen for chosen in selected.values() if chosen.id not in waiting]
+            outcome.update(run(spark, str(root / "lake"), cases))
+            request.config.stash[RAN] = [case.id for case in cases]
+        return outcome[case.id]
+
+    yield of
+
+
+def _is_case(item: pytest.Item) -> bool:
+    return hasattr(item, "callspec") and isinstance(item.callspec.params.get("case"), Case)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Name the cases that ran in part, and those that wait with what they wait for: none is silently absent."""
+    ran = config.stash.get(RAN, None)
+    if ran is None:
+        return
+    choice = _choice(config)
+    partial = [case.id for case in choice.runnable if case.id in ran and case.partial]
+    terminalreporter.section("conformance cases")
+    left = len(choice.runnable) - len(ran)
+    terminalreporter.write_line(f"{len(ran)} ran, {left} more can run (long suite), {len(choice.waiting)} wait")
+    if partial:
+        verbs = " and ".join(sorted(support.PASSED_OVER))
+        terminalreporter.write_line(f"partial, {verbs} passed over and the log after them not compared ({len(partial)}): {' '.join(partial)}")
+    by_reason: dict[str, list[str]] = {}
+    for name, reasons in choice.waiting.items():
+        by_reason.setdefault(", ".join(reasons), []).append(name)
+    for reason, names in sorted(by_reason.items()):
+        terminalreporter.write_line(f"waiting for {reason}: {' '.join(names)}")

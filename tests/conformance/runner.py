@@ -1,0 +1,260 @@
+"""Runs cases against lakelog through its public API: groups of cases side by side in one topic, each on partitions of its own."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lakelog import Lake
+from lakelog.errors import LakelogError
+from tests.conformance import support
+from tests.conformance.cases import START, Case, Step
+from tests.conformance.picture import Camera, Picture, log_rows
+from tests.conformance.script import Numbered, Script, script
+from tests.conftest import Clock
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakelog import Topic
+
+MOST_PARTITIONS = 120
+_names = itertools.count(1)
+
+
+@dataclass
+class Seat:
+    """A case in a topic: its first partition there, and what went wrong so far."""
+
+    script: Script
+    base: int
+    failures: list[str] = field(default_factory=list)
+    cleaned: bool = False
+
+    @property
+    def case(self) -> Case:
+        """The case."""
+        return self.script.case
+
+    def fail(self, number: int, what: str, expected: Any, actual: Any) -> None:
+        """Note a difference."""
+        self.failures.append(f"step {number}: {what}\n    expected {expected}\n    actual   {actual}")
+
+
+def run(spark: SparkSession, root: str, cases: list[Case]) -> dict[str, list[str]]:
+    """Run cases, as many as possible side by side; gives each case's failures by its id."""
+    groups: dict[str, list[Script]] = {}
+    for case in cases:
+        made = script(case)
+        groups.setdefault(made.signature, []).append(made)
+    outcome: dict[str, list[str]] = {}
+    for scripts in groups.values():
+        while scripts:
+            partitions, taken = 0, 0
+            for made in scripts:
+                if taken and partitions + made.case.partitions > MOST_PARTITIONS:
+                    break
+                partitions, taken = partitions + made.case.partitions, taken + 1
+            outcome |= _run_together(spark, root, scripts[:taken])
+            scripts = scripts[taken:]
+    return outcome
+
+
+def _run_together(spark: SparkSession, root: str, scripts: list[Script]) -> dict[str, list[str]]:
+    try:
+        return Group(spark, root, scripts).run()
+    except (LakelogError, AssertionError) as error:
+        # A shared step failed and no single case can be blamed: each of the group is run by itself.
+        if len(scripts) == 1:
+            return {scripts[0].case.id: [f"a step that must succeed: {type(error).__name__}: {error}"]}
+        return {key: value for made in scripts for key, value in _run_together(spark, root, [made]).items()}
+
+
+class Group:
+    """Cases of one signature in one topic, in lock-step."""
+
+    def __init__(self, spark: SparkSession, root: str, scripts: list[Script]) -> None:
+        self.clock = Clock(START)
+        self.lake = Lake(spark, root, clock=self.clock)
+        self.seats: list[Seat] = []
+        partitions = 0
+        for made in scripts:
+            self.seats.append(Seat(made, partitions))
+            partitions += made.case.partitions
+        first = scripts[0].case
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            self.topic: Topic = self.lake.create_topic(f"c{next(_names)}", partitions=partitions, config=first.topic)
+        self.camera = Camera(self.lake, self.topic.name)
+        if first.warns is not None:
+            told = set(self.topic.config.warnings())
+            if told != set(first.warns) or not all(any(name in str(warning.message) for warning in warned) for name in first.warns):
+                self.seats[0].fail(0, "warnings at creation", list(first.warns), sorted(told) + [str(warning.message) for warning in warned])
+
+    def run(self) -> dict[str, list[str]]:
+        """Execute all; failures by case id."""
+        exact = self.seats[0].case.exact
+        for index in range(len(self.seats[0].script.stretches)):
+            stretches = [(seat, seat.script.stretches[index]) for seat in self.seats]
+            self._event(stretches[0][1].event, [(seat, stretch.step) for seat, stretch in stretches])
+            for place in range(max(len(stretch.rounds) for _, stretch in stretches)):
+                rounds = [(seat, stretch.rounds[place]) for seat, stretch in stretches if place < len(stretch.rounds)]
+                self._appends([(seat, made.append) for seat, made in rounds if made.append])
+                if place and not exact:
+                    self.topic.merge()
+                if any(made.again for _, made in rounds):
+                    self.topic.merge()
+                self._looks([(seat, look) for seat, made in rounds for look in made.looks])
+        return {seat.case.id: seat.failures for seat in self.seats}
+
+    # ---- what changes the topic ----
+
+    def _event(self, event: tuple[str, Any] | None, steps: list[tuple[Seat, Numbered | None]]) -> None:
+        if event is None:
+            return
+        do, arguments = event
+        if do == "now":
+            self.clock.now = arguments
+            return
+        verbs = {
+            "merge": lambda: self.topic.merge(),
+            "configure": lambda: self.topic.configure(arguments["config"]),
+            "rebuild": lambda: self._rebuild(arguments),
+        }
+        expect = steps[0][1][1].get("expect", {}) if steps[0][1] else {}
+        if "error" in expect:
+            for seat, step in steps:
+                if step:
+                    self._refused(seat, step, verbs[do])
+            return
+        verbs[do]()
+
+    def _rebuild(self, arguments: dict[str, Any]) -> None:
+        if arguments.get("config"):
+            self.topic.configure(arguments["config"])
+        self.topic.merge(rebuild=True)
+
+    def _appends(self, appends: list[tuple[Seat, Numbered]]) -> None:
+        """The good ones as one request, then each that must be refused by itself."""
+        good = [(seat, step) for seat, step in appends if "error" not in step[1].get("expect", {})]
+        if good:
+            answer = self._append([record for seat, (_, step) in good for record in self._records(seat, step)], good[0][1][1])
+            following = {partition: first for partition, (first, _) in answer.offsets.items()}
+            for seat, (number, step) in good:
+                offsets = []
+                for record in step["records"]:
+                    partition = seat.base + record.get("partition", 0)
+                    offsets.append(following[partition])
+                    following[partition] += 1
+                wanted = step.get("expect", {}).get("offsets")
+                if wanted is not None and wanted != offsets:
+                    seat.fail(number, "offsets of the records", wanted, offsets)
+        for seat, step in appends:
+            if "error" in step[1].get("expect", {}):
+                self._refused(seat, step, lambda seat=seat, step=step: self._append(self._records(seat, step[1]), step[1]))
+
+    def _append(self, records: list[dict[str, Any]], step: Step) -> Any:
+        more: dict[str, Any] = {}
+        if "token" in step:
+            more["token"] = step["token"]
+        if "epoch" in step:
+            more["epoch"] = step["epoch"] + support.FIRST_EPOCH
+        return self.topic.append(records, **more)
+
+    def _records(self, seat: Seat, step: Step) -> list[dict[str, Any]]:
+        records = []
+        for given in step["records"]:
+            record = {"key": given["key"], "value": given["value"], "partition": seat.base + given.get("partition", 0)}
+            record |= {name: given[name] for name in ("timestamp", "tombstone") if name in given}
+            if "headers" in given:
+                record["headers"] = [[name, None if value is None else {"hex": value}] for name, value in given["headers"]]
+            if "expected" in given:
+                record["expected_offset"] = given["expected"]
+            records.append(record)
+        return records
+
+    def _refused(self, seat: Seat, numbered: Numbered, action: Any) -> None:
+        """A step that must raise the error it names, with its details, and change nothing: no table has a new commit, the settings are as before."""
+        number, step = numbered
+        expect = step["expect"]
+        before, config = self.camera.versions(), self._config()
+        try:
+            answer = action()
+        except LakelogError as error:
+            if error.name != expect["error"]:
+                seat.fail(number, "error", expect["error"], f"{error.name}: {error}")
+            for name in ("records", "expected", "actual", "record", "duplicate_of"):
+                if name in expect and getattr(error, name, "missing") != expect[name]:
+                    seat.fail(number, f"error's {name}", expect[name], getattr(error, name, "missing"))
+            if "partition" in expect and getattr(error, "partition", -1) - seat.base != expect["partition"]:
+                seat.fail(number, "error's partition", expect["partition"], getattr(error, "partition", -1) - seat.base)
+        else:
+            seat.fail(number, "error", expect["error"], answer)
+        if self.camera.versions() != before:
+            seat.fail(number, "nothing may have been written: the tables' versions", before, self.camera.versions())
+        if self._config() != config:
+            seat.fail(number, "configuration after the refusal", config, self._config())
+
+    def _config(self) -> dict[str, Any]:
+        return {setting["name"]: setting["value"] for setting in self.topic.describe().config}
+
+    # ---- what is seen ----
+
+    def _looks(self, looks: list[tuple[Seat, Numbered]]) -> None:
+        if not looks:
+            return
+        picture = self.camera.picture({name for _, (_, step) in looks for name in step})
+        # Cases laid together count at the same looks (their signature says so): the first look of each makes a sum, the second another.
+        counted: dict[tuple[int, str], int] = {}
+        counting: dict[str, int] = {}
+        for seat, (number, step) in looks:
+            if step["do"] == "read":
+                self._read(seat, number, step)
+            else:
+                self._expect(seat, number, step, picture)
+                if "counts" in step:
+                    place = counting.setdefault(seat.case.id, 0)
+                    counting[seat.case.id] += 1
+                    for name, count in step["counts"].items():
+                        counted[place, name] = counted.get((place, name), 0) + count
+        if counted:
+            actual = self.lake.topic(self.topic.name).status().counts
+            for (_, name), count in counted.items():
+                if actual.get(name) != count:
+                    for seat in self.seats:
+                        if seat.case.id in counting:
+                            seat.fail(looks[0][1][0], f"count {name} (sum over {len(counting)} cases)", count, actual.get(name))
+
+    def _expect(self, seat: Seat, number: int, step: Step, picture: Picture) -> None:
+        cleaned = any(passed["do"] in support.PASSED_OVER for passed in seat.case.steps[: number - 1])
+        mine = picture.of(seat.base, seat.case.partitions)
+        for name, wanted in step.items():
+            if name not in support.LOOKS or name == "counts" or (cleaned and name in support.CHANGED_BY_CLEANING):
+                continue
+            if name == "config":
+                actual = {setting: value for setting, value in self._config().items() if setting in wanted}
+                if actual != wanted:
+                    seat.fail(number, name, wanted, actual)
+                continue
+            for expected, actual in mine.unlike(name, wanted):
+                seat.fail(number, name, expected, actual)
+
+    def _read(self, seat: Seat, number: int, step: Step) -> None:
+        partition = seat.base + step.get("partition", 0)
+        expect = step.get("expect", {})
+
+        def read() -> Any:
+            return log_rows(self.topic.read(partition=partition, offset=step["offset"], limit=step.get("limit")))
+
+        if "error" in expect:
+            self._refused(seat, (number, step), read)
+            return
+        rows = read()
+        if "offsets" in expect and [row["offset"] for row in rows] != expect["offsets"]:
+            seat.fail(number, "offsets read", expect["offsets"], [row["offset"] for row in rows])
+        for wanted, actual in zip(expect.get("records", []), rows, strict=False):
+            shown = {name: actual[name] for name in wanted if name != "partition"}
+            if shown != {name: value for name, value in wanted.items() if name != "partition"}:
+                seat.fail(number, "record read", wanted, shown)
