@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.tables import versions
 
 from lakelog import (
     CommitLog,
@@ -22,7 +23,6 @@ from lakelog import (
     Topic,
     VersionMismatch,
 )
-from tests.tables import versions
 
 
 def records(*keys: str, **more: object) -> list[dict[str, object]]:

@@ -23,7 +23,22 @@ FLOORS = (
 )
 PLACE = {name: (floor, index) for floor, names in enumerate(FLOORS) for index, name in enumerate(names)}
 # Where rows come to the driver: bounded metadata behind the doors, and the printing of results.
-COLLECTORS = ("delta", "sources", "staging", "tail", "tokens", "conditional", "bronze", "bulk", "fold", "silver", "verify", "topic", "lake", "show")
+COLLECTORS = (
+    "delta",
+    "sources",
+    "staging",
+    "tail",
+    "tokens",
+    "conditional",
+    "bronze",
+    "bulk",
+    "fold",
+    "silver",
+    "verify",
+    "topic",
+    "lake",
+    "show",
+)
 BANNED_CALLS = {
     "_jvm": "the public DataFrame and SQL API (Spark Connect has no JVM)",
     "_jsc": "the public DataFrame and SQL API (Spark Connect has no JVM)",
