@@ -24,7 +24,7 @@ from lakelog import delta, failpoint
 from lakelog.condition import Expectation
 from lakelog.conditional import check
 from lakelog.delta import TableRef
-from lakelog.errors import Conflict, FencedEpoch, InvalidRequest
+from lakelog.errors import Conflict, FencedEpoch, InvalidRequest, LogIncomplete
 from lakelog.segments import Piece, Tail, place
 from lakelog.sources import Types
 from lakelog.staging import Batch, Log
@@ -305,3 +305,19 @@ def batch_ends(log: Log, after: Mapping[int, int]) -> list[tuple[str, int, int]]
         return [
             (row["batch"], row["partition"], row["offset"] + 1) for row in rows.collect() if row["offset"] >= after.get(row["partition"], 0)
         ]
+
+
+def require_whole(log: Log, name: str, ends: Mapping[int, int]) -> None:
+    """Refuse what needs every record ever appended when the log lacks one (SEMANTICS Q17). Cost: one count over the log.
+
+    Raises:
+        LogIncomplete: naming the partition.
+    """
+    with delta.door(log.table):
+        held = {row["partition"]: row["count"] for row in records(log).groupBy("partition").count().collect()}
+    for index, end in sorted(ends.items()):
+        if held.get(index, 0) != end:
+            raise LogIncomplete(
+                f"{name}: partition {index} of the log holds {held.get(index, 0)} of {end} records: those that could win under another rule"
+                " are gone. Nothing was changed.", expected=end, actual=held.get(index, 0), partition=index,
+            )  # fmt: skip

@@ -96,8 +96,6 @@ def packages() -> Iterator[Check]:
 
 def jars() -> Check:
     """The Delta jars in the cache."""
-    from lakelog import session
-
     try:
         folder = session.jar_folder()
     except NotReady as error:

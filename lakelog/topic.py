@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakelog import bronze, bulk, conditional, config, delta, silver, sources, staging, verify, views
+from lakelog import bronze, bulk, conditional, config, delta, silver, sources, staging, status, verify, views
 from lakelog.condition import combined, stated
 from lakelog.config import RULE_SETTINGS, TopicConfig
 from lakelog.delta import TableRef
@@ -18,7 +18,6 @@ from lakelog.errors import (
     FencedEpoch,
     InvalidConfig,
     InvalidRequest,
-    LogIncomplete,
     OffsetOutOfRange,
     Refused,
     TopicNotFound,
@@ -27,7 +26,7 @@ from lakelog.errors import (
 from lakelog.fold import COUNTS
 from lakelog.ordering import OrderingRule
 from lakelog.records import declared_type, flat_columns
-from lakelog.results import Appended, Loaded, Merged, PartitionStatus, Position, TopicDescription, TopicStatus, Verified
+from lakelog.results import Appended, Loaded, Merged, Position, TopicDescription, TopicStatus, Verified
 from lakelog.sources import Types
 from lakelog.staging import Log
 from lakelog.steps import step_ends
@@ -295,7 +294,7 @@ class Topic:
         tails = log_end(log).tails
         all_ends = {index: tail.end for index, tail in tails.items()}
         if rebuild:
-            self._require_whole_log(all_ends)
+            bronze.require_whole(log, self.name, all_ends)
             version, step = silver.rebuild(log, self.silver, state, all_ends, uuid=self.uuid, now=now)
             return self._merged(version, step, all_ends)
         if state.rule != self.rule:
@@ -315,20 +314,6 @@ class Topic:
         remaining = sum(all_ends[index] - end for index, end in step.ends.items())
         counts = {name: step.total(name) for name in COUNTS}
         return Merged(self.name, version, dict(sorted(step.start.items())), dict(sorted(step.ends.items())), remaining=remaining, **counts)
-
-    def _require_whole_log(self, ends: Mapping[int, int]) -> None:
-        """Refuse what needs every record ever appended when the log lacks one (SEMANTICS Q17)."""
-        from pyspark.sql import functions as F
-
-        with delta.door(self.bronze):
-            rows = bronze.records(self._log).groupBy("partition").agg(F.count(F.lit(1)).alias("held")).collect()
-        held = {row["partition"]: row["held"] for row in rows}
-        for index, end in sorted(ends.items()):
-            if held.get(index, 0) != end:
-                raise LogIncomplete(
-                    f"{self.name}: partition {index} of the log holds {held.get(index, 0)} of {end} records: those that could win under another rule"
-                    " are gone. Nothing was changed.", expected=end, actual=held.get(index, 0), partition=index,
-                )  # fmt: skip
 
     def configure(self, settings: Mapping[str, Any] | None = None, *, value: str | None = None) -> TopicDescription:
         """Change settings (None removes one), or widen the value's type.
@@ -358,7 +343,7 @@ class Topic:
         kind = declared_type(self.spark, value, what="value") if value is not None else self.types.value
         rule.version_type(kind)
         if rule != self.rule and any(set(wanted) & set(RULE_SETTINGS)):
-            self._require_whole_log(self.ends())
+            bronze.require_whole(self._log, self.name, self.ends())
         if value is not None:
             self._widen(kind)
         changes: dict[str, str | None] = {PREFIX + name: text for name, text in parsed.items()} | {PREFIX + name: None for name in removed}
@@ -462,35 +447,8 @@ class Topic:
 
     def status(self) -> TopicStatus:
         """Where the topic stands. Cost: five small Spark jobs; silver's flags and the control rows of the log are read."""
-        from pyspark.sql import functions as F
-
         self.refresh()
-        tails, state = log_end(self._log).tails, silver.progress(self.spark, self.silver)
-        with delta.door(self.silver):
-            held = {row["tombstone"]: row["count"] for row in silver.rows(self.spark, self.silver).groupBy("tombstone").count().collect()}
-            records = bronze.records(self._log).count()
-            unmerged = sum(tail.end - state.next[index] for index, tail in tails.items())
-            age = None
-            if unmerged:
-                behind = [
-                    (F.col("partition") == index) & (F.col("offset") >= state.next[index])
-                    for index, tail in tails.items()
-                    if tail.end > state.next[index]
-                ]
-                waiting = behind[0]
-                for one in behind[1:]:
-                    waiting = waiting | one
-                oldest = delta.read(self.spark, self.bronze).filter((F.col("segment") >= 0) & F.col("control").isNull() & waiting)
-                first = oldest.agg(F.min(F.unix_millis("appended_at"))).collect()[0][0]
-                age = None if first is None else self.clock() - first
-        partitions = [
-            PartitionStatus(index, 0, tail.end, state.next[index], tail.segment, tail.octets) for index, tail in sorted(tails.items())
-        ]
-        return TopicStatus(
-            self.name, str(self.rule), records, sum(held.values()), held.get(False, 0), held.get(True, 0), unmerged, age,
-            int(delta.history(self.spark, self.bronze, 1)[0]["version"]), int(delta.history(self.spark, self.silver, 1)[0]["version"]),
-            max(tail.epoch for tail in tails.values()), partitions, state.totals(),
-        )  # fmt: skip
+        return status.status(self._log, self.name, now=self.clock())
 
 
 def _moment(at: At) -> int | str | None:

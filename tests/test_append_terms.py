@@ -9,7 +9,6 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.tables import versions
 
 from lakelog import (
     CommitLog,
@@ -23,6 +22,7 @@ from lakelog import (
     Topic,
     VersionMismatch,
 )
+from tests.tables import versions
 
 
 def records(*keys: str, **more: object) -> list[dict[str, object]]:

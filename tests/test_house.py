@@ -17,7 +17,22 @@ FLOORS = (
     ("errors", "failpoint"),
     ("results", "config", "records", "ordering", "condition", "segments", "steps"),
     ("session", "delta"),
-    ("sources", "staging", "tail", "tokens", "conditional", "bronze", "bulk", "fold", "silver", "evolution", "views", "verify", "identity"),
+    (
+        "sources",
+        "staging",
+        "tail",
+        "tokens",
+        "conditional",
+        "bronze",
+        "bulk",
+        "fold",
+        "silver",
+        "evolution",
+        "views",
+        "status",
+        "verify",
+        "identity",
+    ),
     ("topic", "commit_log", "lake"),
     ("settings", "show", "doctor", "demo", "call", "admin", "cli"),
 )
@@ -57,7 +72,7 @@ LINES_MOST, FUNCTION_MOST, JOB_MOST = 300, 60, 40
 # Larger, with the reason; the number is where it ends.
 LARGER_FILES: dict[str, tuple[int, str]] = {
     "bronze": (480, "the append is one story: validate, stage, guard, write"),
-    "topic": (520, "the verbs people call, half of it docstrings"),
+    "topic": (450, "the verbs people call, half of it docstrings"),
     "sources": (400, "every shape of input in one place"),
     "silver": (350, "the merge and its control rows change together"),
     "delta": (350, "the one door to Delta"),
