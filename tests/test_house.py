@@ -49,6 +49,7 @@ COLLECTORS = (
     "bulk",
     "fold",
     "silver",
+    "status",
     "verify",
     "topic",
     "lake",
@@ -71,12 +72,13 @@ BANNED_NAMES = ("utils", "util", "helpers", "common", "base", "core", "manager",
 LINES_MOST, FUNCTION_MOST, JOB_MOST = 300, 60, 40
 # Larger, with the reason; the number is where it ends.
 LARGER_FILES: dict[str, tuple[int, str]] = {
-    "bronze": (480, "the append is one story: validate, stage, guard, write"),
-    "topic": (450, "the verbs people call, half of it docstrings"),
+    "bronze": (340, "the append is one story: place, guard, write"),
+    "topic": (480, "the verbs people call, half of it docstrings"),
     "sources": (400, "every shape of input in one place"),
     "silver": (350, "the merge and its control rows change together"),
     "delta": (350, "the one door to Delta"),
-    "lake": (320, "the verbs of the lake, half of it docstrings"),
+    "cli": (330, "the verbs of the command line, a function each"),
+    "lake": (330, "the verbs of the lake, half of it docstrings"),
 }
 LARGER_FUNCTIONS = {"local_session": (70, "a table of Spark settings")}
 # Addresses of registries and paths of a machine, in pieces so that this file does not hold them.
@@ -162,7 +164,9 @@ def test_files_and_functions_can_be_held_in_the_head() -> None:
             wrong.append(f"{path.name} has {lines} lines, at most {most}: a noun has a file, split it")
         for node in ast.walk(tree):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                length = (node.end_lineno or node.lineno) - node.lineno + 1
+                # A docstring may be as long as its reader needs.
+                first = node.body[1] if ast.get_docstring(node) and len(node.body) > 1 else node.body[0]
+                length = (node.end_lineno or node.lineno) - first.lineno + 1
                 if length > LARGER_FUNCTIONS.get(node.name, (FUNCTION_MOST, ""))[0]:
                     wrong.append(f"{path.name}:{node.lineno} {node.name} has {length} lines, at most {FUNCTION_MOST}: name its steps")
     assert not wrong, "\n".join(wrong)
