@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator
