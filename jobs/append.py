@@ -1,4 +1,4 @@
-"""Append files to a topic, as one batch: ``python jobs/append.py --root /data/lake --topic orders FILE…``."""
+"""Append files to a topic, as one batch, once however often it is run: ``python jobs/append.py --root /data/lake --topic orders FILE…``."""
 
 import argparse
 import json
@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from lakelog.errors import LakelogError
+from lakelog.identity import of_files
 from lakelog.settings import load
 
 
@@ -16,11 +17,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--config", help="a lakelog.toml; else the nearest one upward")
     parser.add_argument("--topic", required=True)
     parser.add_argument("--format", choices=["ndjson", "csv", "parquet"], help="else by the names of the files")
+    parser.add_argument("--token", help="the batch's name; else made of the files' names, sizes and contents, never of the time")
     parser.add_argument("files", nargs="+")
     given = parser.parse_args(argv)
     try:
         lake = load(root=given.root, config=given.config).open_lake()
-        report, code = lake.topic(given.topic).append(given.files, format=given.format).to_json(), 0
+        token = given.token or of_files(given.files)
+        report, code = lake.topic(given.topic).append(given.files, format=given.format, token=token).to_json(), 0
     except LakelogError as error:
         report, code = json.dumps(error.to_dict(), default=str), error.exit_code
     sys.stdout.write(report + "\n")

@@ -2,11 +2,12 @@
 
 The map, imports going down only::
 
-    5  cli doctor demo (and jobs/)     arguments, environment, session, clock
+    5  cli admin call show settings doctor demo (and jobs/)    arguments, environment, session
     4  lake topic                      the verbs people call
-    3  sources bronze silver views evolution    the work on tables
+    4  commit_log                      a topic as a commit log (KIP-27)
+    3  sources staging tail tokens conditional bronze bulk, fold silver views evolution status verify identity    the work on tables
     2  delta session                   the doors: Delta (its errors become ours), Spark
-    1  records ordering config segments steps results    values and expressions, no I/O
+    1  records ordering config condition segments steps results    values and expressions, no I/O
     0  errors
 
 A record is appended to *bronze* (the log), where it gets a permanent (partition, offset). A merge folds the log into *silver*, one row per
@@ -19,6 +20,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lakelog.commit_log import CommitLog
     from lakelog.errors import (
         Conflict,
         Damaged,
@@ -40,25 +42,27 @@ if TYPE_CHECKING:
     )
     from lakelog.lake import Lake
     from lakelog.ordering import OrderingRule
-    from lakelog.results import Appended, Merged, PartitionStatus, TopicDescription, TopicStatus
+    from lakelog.results import Appended, Loaded, Merged, PartitionStatus, Position, TopicDescription, TopicStatus, Verified
     from lakelog.session import local_session
     from lakelog.topic import Topic
 
 _HOMES = {
+    "commit_log": ("CommitLog",),
     "errors": ("Conflict", "Damaged", "ExpectedOffsetMismatch", "FencedEpoch", "GateFailed", "Invalid", "InvalidConfig", "InvalidRecords",
                "InvalidRequest", "LakelogError", "LogIncomplete", "NotFound", "NotReady", "OffsetOutOfRange", "Refused", "TopicNotFound",
                "VersionMismatch"),
     "lake": ("Lake",),
     "ordering": ("OrderingRule",),
-    "results": ("Appended", "Merged", "PartitionStatus", "TopicDescription", "TopicStatus"),
+    "results": ("Appended", "Loaded", "Merged", "PartitionStatus", "Position", "TopicDescription", "TopicStatus", "Verified"),
     "session": ("local_session",),
     "topic": ("Topic",),
 }  # fmt: skip
 __version__ = "0.1.0"
 __all__ = [
-    "Appended", "Conflict", "Damaged", "ExpectedOffsetMismatch", "FencedEpoch", "GateFailed", "Invalid", "InvalidConfig", "InvalidRecords",
-    "InvalidRequest", "Lake", "LakelogError", "LogIncomplete", "Merged", "NotFound", "NotReady", "OffsetOutOfRange", "OrderingRule",
-    "PartitionStatus", "Refused", "Topic", "TopicDescription", "TopicNotFound", "TopicStatus", "VersionMismatch", "local_session",
+    "Appended", "CommitLog", "Conflict", "Damaged", "ExpectedOffsetMismatch", "FencedEpoch", "GateFailed", "Invalid", "InvalidConfig", "InvalidRecords",
+    "InvalidRequest", "Lake", "LakelogError", "Loaded", "LogIncomplete", "Merged", "NotFound", "NotReady", "OffsetOutOfRange", "OrderingRule",
+    "PartitionStatus", "Position", "Refused", "Topic",
+    "TopicDescription", "TopicNotFound", "TopicStatus", "Verified", "VersionMismatch", "local_session",
 ]  # fmt: skip
 
 

@@ -17,17 +17,22 @@ import json
 import random
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakelog import delta
+from lakelog import delta, failpoint
+from lakelog.condition import Expectation
+from lakelog.conditional import check
 from lakelog.delta import TableRef
-from lakelog.errors import Conflict, Damaged, InvalidRequest
+from lakelog.errors import Conflict, FencedEpoch, InvalidRequest, LogIncomplete
 from lakelog.segments import Piece, Tail, place
-from lakelog.sources import ORDER, Types
+from lakelog.sources import Types
 from lakelog.staging import Batch, Log
+from lakelog.tail import LogEnd, log_end, note
+from lakelog.tokens import Token
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 RECORD_COLUMNS = ("partition", "offset", "timestamp", "key", "value", "headers", "tombstone", "epoch")
@@ -95,109 +100,88 @@ def _control_frame(spark: SparkSession, types: Types, rows: list[tuple[Any, ...]
     )
 
 
-# ---- the log's end ----
-
-
-def tails(log: Log, partitions: list[int] | None = None) -> dict[int, Tail]:
-    """The end of each partition's log (of all, when none are named).
-
-    Cost: two small Spark queries; what they read does not grow with the log: the newest commit's note says where the ends were, and the
-    files before them are skipped by their statistics. Where there is no note (another writer's commit), the active segment is scanned.
-    """
-    wanted = partitions if partitions is not None else list(range(log.partitions))
-    hints = _noted_ends(log)
-    found = _read_tails(log, wanted, {index: hints.get(index, 0) for index in wanted})
-    wrong = [index for index in wanted if found[index].end < hints.get(index, 0)]
-    if wrong:
-        found |= _read_tails(log, wrong, dict.fromkeys(wrong, 0))
-    return found
-
-
-def _noted_ends(log: Log) -> dict[int, int]:
-    """Log ends as the newest append noted them in its commit: a hint where to look, never the truth."""
-    for row in delta.history(log.spark, log.table, 1):
-        try:
-            return {int(index): int(end) for index, end in json.loads(row["userMetadata"] or "{}").get("ends", {}).items()}
-        except (ValueError, AttributeError):
-            return {}
-    return {}
-
-
-def _read_tails(log: Log, partitions: list[int], hints: Mapping[int, int]) -> dict[int, Tail]:
-    from pyspark.sql import functions as F
-
-    table = delta.read(log.spark, log.table)
-    columns = ["partition", "segment", "offset", "epoch", "control"]
-    mine = F.col("partition").isin(partitions)
-    state = table.filter(mine & (F.col("segment") == -1)).select(*columns)
-    least = min(hints.values(), default=0) - 1
-    batches = table.filter(mine & (F.col("segment") >= 0) & (F.col("offset") >= least) & F.col("control").isNotNull()).select(*columns)
-    with delta.door(log.table):
-        rows = state.unionAll(batches).collect()
-    ends: dict[int, Row] = {}
-    bases: dict[int, int] = dict.fromkeys(partitions, 0)
-    epochs: dict[int, int] = {}
-    for row in rows:
-        index = row["partition"]
-        if row["segment"] == -1:
-            epochs[index] = max(row["epoch"], epochs.get(index, 0))
-            bases[index] = max(bases[index], json.loads(row["control"]).get("base", 0))
-        elif index not in ends or row["offset"] > ends[index]["offset"]:
-            ends[index] = row
-    found = {}
-    for index in partitions:
-        if index not in epochs:
-            raise Damaged(f"{log.table}: partition {index} has no epoch row. The log is not as lakelog left it.")
-        if index not in ends:
-            found[index] = Tail(index, 0, 0, 0, None, epochs[index])
-            continue
-        newest = ends[index]
-        content = json.loads(newest["control"])
-        found[index] = Tail(index, newest["offset"] + 1, newest["segment"], content["octets"], content["first"], epochs[index])
-    return found
-
-
 # ---- the append ----
 
 
-def append(
-    log: Log, batch: Batch, *, batch_id: str, now: int, known: Mapping[int, Tail] | None = None
-) -> tuple[int, dict[int, Piece], dict[int, Tail]]:
+@dataclass(frozen=True)
+class Terms:
+    """What an append asks beside its records: expected log ends by partition, the conditions per key, a token, a stated epoch."""
+
+    expectations: Mapping[int, Expectation] = field(default_factory=dict)
+    per_key: bool = False
+    token: Token | None = None
+    epoch: int | None = None
+
+
+def append(log: Log, batch: Batch, *, batch_id: str, now: int, terms: Terms, captured: LogEnd) -> tuple[int, dict[int, Piece], LogEnd]:
     """Write a staged batch at the end of its partitions, in one commit; renumber and try again when another writer was there first.
 
     Args:
+        log: the topic's log.
+        batch: the staged records.
         batch_id: stands in every row of the batch; a lost answer of the storage is settled by it.
-        known: tails as this process last saw them, tried first without a look at the log; the guard proves them.
+        now: the append's time in milliseconds.
+        terms: conditions, token.
+        captured: the log's end when the call began; its epoch is the writer's, retries included.
 
     Returns:
-        (bronze's version, the placed pieces, the new tails).
+        (bronze's version, the placed pieces, the log's new end).
 
     Raises:
+        ExpectedOffsetMismatch: a condition does not hold; nothing was written.
+        FencedEpoch: the log was restored since the call began; nothing was written.
+        TokenKnown: another writer wrote the token meanwhile; it carries the first answer.
         Conflict: others won again and again; nothing was written.
 
-    Cost: one look at the tails unless known, one Spark job for the guard, one for the write; more per lost race.
+    Cost: one Spark job for the guard, one for the write; for each lost race a look at the log's end more. Conditions per key: a scan of
+    the partition's keys for those of the batch.
     """
-    partitions = sorted(batch.shares)
-    current = dict(known) if known and all(index in known for index in partitions) else tails(log)
+    touched = sorted({*batch.shares, *terms.expectations})
+    epoch, current = max(tail.epoch for tail in captured.tails.values()), captured
     for attempt in range(ATTEMPTS):
+        for index in touched:
+            if current.tails[index].epoch != epoch:
+                raise FencedEpoch(
+                    f"{log.table}: the log was restored while the append ran: epoch {current.tails[index].epoch} instead of {epoch}. Nothing was"
+                    " written. Read again, then decide.", expected=epoch, actual=current.tails[index].epoch,
+                )  # fmt: skip
+        ends = {index: current.tails[index].end for index in touched}
+        check(log, batch, terms.expectations, ends, per_key=terms.per_key)
+        segment_bytes, segment_ms = log.config.number("segment.bytes"), log.config.number("segment.ms")
         pieces = {
-            index: place(current[index], batch.shares[index], segment_bytes=log.config.number("segment.bytes"),
-                         segment_ms=log.config.number("segment.ms"))
-            for index in partitions
-        }  # fmt: skip
-        after = {index: _after(current[index], pieces.get(index)) for index in current}
-        note = json.dumps({"lakelog": "append", "batch": batch_id, "ends": {index: tail.end for index, tail in sorted(after.items())}})
-        rows = _rows(log, batch, pieces, current, batch_id, now)
+            index: place(current.tails[index], share, segment_bytes=segment_bytes, segment_ms=segment_ms)
+            for index, share in sorted(batch.shares.items())
+        }
+        after = {index: _after(tail, pieces.get(index)) for index, tail in current.tails.items()}
+        text = note("append", batch=batch_id, checked=current.version, ends=LogEnd(0, after, current.noted).ends())
+        guard = _guard(log, ends, {index: current.tails[index] for index in touched})
+        if terms.token is not None:
+            guard = f"{guard} AND {terms.token.guard(log, now)}"
         try:
-            version = delta.insert_guarded(rows, log.table, _guard(log, pieces, current), user_metadata=note)
+            rows = _rows(log, batch, pieces, epoch, batch_id, now, terms.token)
+            failpoint.reach("append.before_write")
+            version = delta.insert_guarded(rows, log.table, guard, user_metadata=text)
         except Conflict:
             version = _landed(log, pieces, batch_id)
             if version is None:
                 time.sleep(random.uniform(0, min(4.0, 0.25 * 2 ** min(attempt, 4))))
         if version is not None:
-            return version, pieces, after
-        current = tails(log)
+            failpoint.reach("append.after_commit")
+            return version, pieces, LogEnd(version, after, current.noted)
+        if terms.token is not None:
+            answer = terms.token.remembered(log, now)
+            if answer is not None:
+                raise TokenKnown(answer)
+        current = log_end(log, sorted(current.tails))
     raise Conflict(f"{log.table}: other writers were first {ATTEMPTS} times in a row. Nothing was written; try again later.")
+
+
+class TokenKnown(Exception):  # not an error: the answer of a repeat
+    """The token's batch stands in the log already: ``answer`` is what its first append was told."""
+
+    def __init__(self, answer: dict[str, Any]) -> None:
+        super().__init__("the token is known")
+        self.answer = answer
 
 
 def _after(tail: Tail, piece: Piece | None) -> Tail:
@@ -214,83 +198,77 @@ def _landed(log: Log, pieces: Mapping[int, Piece], batch_id: str) -> int | None:
         mine = (F.col("partition") == piece.partition) & (F.col("segment") == piece.segment) & (F.col("offset") == piece.end - 1)
         if not table.filter(mine & (F.col("batch") == batch_id)).limit(1).collect():
             return None
+    return version_of(log, batch_id)
+
+
+def version_of(log: Log, batch_id: str, look_back: int = 100) -> int | None:
+    """The version that wrote a batch, when it is among the newest commits."""
+    for row in delta.history(log.spark, log.table, look_back):
+        if f'"{batch_id}"' in (row["userMetadata"] or ""):
+            return int(row["version"])
     return int(delta.history(log.spark, log.table, 1)[0]["version"])
 
 
-def _guard(log: Log, pieces: Mapping[int, Piece], current: Mapping[int, Tail]) -> str:
+def _guard(log: Log, ends: Mapping[int, int], current: Mapping[int, Tail]) -> str:
     """The condition of the INSERT, one scalar subquery over bronze with literal partitions: newest offsets and epochs are as we know them.
 
     ``segment >= s`` and not a list of segments: a racer that rolls to a new one must be seen. It reads the tail record itself:
     "nothing at or above" would read no file and let a truncation slip in between.
     """
-    from_segment = min(current[index].segment for index in pieces)
-    starts = " ".join(f"WHEN {index} THEN {piece.start}" for index, piece in pieces.items())
-    epochs = " ".join(f"WHEN {index} THEN {current[index].epoch}" for index in pieces)
-    begun = sum(1 for piece in pieces.values() if piece.start > 0)
+    from_segment = min(tail.segment for tail in current.values())
+    starts = " ".join(f"WHEN {index} THEN {end}" for index, end in ends.items())
+    epochs = " ".join(f"WHEN {index} THEN {tail.epoch}" for index, tail in current.items())
+    begun = sum(1 for end in ends.values() if end > 0)
     beyond = f"offset - CASE `partition` {starts} END"
     return (
         f"(SELECT coalesce(max(if(segment >= 0, {beyond}, NULL)), -1) = -1"  # noqa: S608
         f" AND count(DISTINCT if(segment >= 0, `partition`, NULL)) = {begun}"
         f" AND max(if(segment = -1, epoch - CASE `partition` {epochs} END, NULL)) = 0"
-        f" FROM {log.table.sql()} WHERE partition IN ({', '.join(map(str, pieces))}) AND (segment = -1 OR segment >= {from_segment})"
-        f" AND (segment = -1 OR {beyond} >= -1) AND (offset = -1 OR offset >= {min(piece.start for piece in pieces.values()) - 1}))"
+        f" FROM {log.table.sql()} WHERE partition IN ({', '.join(map(str, ends))}) AND (segment = -1 OR segment >= {from_segment})"
+        f" AND (segment = -1 OR {beyond} >= -1) AND (offset = -1 OR offset >= {min(ends.values()) - 1}))"
     )
 
 
-def _rows(log: Log, batch: Batch, pieces: Mapping[int, Piece], current: Mapping[int, Tail], batch_id: str, now: int) -> DataFrame:
+def _rows(log: Log, batch: Batch, pieces: Mapping[int, Piece], epoch: int, batch_id: str, now: int, token: Token | None) -> DataFrame:
     """The batch's records with their offsets, and the control rows that go with them, in bronze's columns."""
     from pyspark.sql import functions as F
 
-    numbered = _numbered(log, batch, pieces)
-    columns = {
-        "timestamp": F.col("timestamp"), "key": F.col("key"), "value": F.col("value"), "headers": F.col("headers"), "tombstone": F.col("tombstone"),
-        "epoch": F.lit(next(iter(current.values())).epoch), "batch": F.lit(batch_id), "appended_at": F.timestamp_millis(F.lit(now)),
+    given = {
+        "epoch": F.lit(epoch),
+        "batch": F.lit(batch_id),
+        "appended_at": F.timestamp_millis(F.lit(now)),
         "control": F.lit(None).cast("string"),
-    }  # fmt: skip
+    }
+    numbered = _numbered(log, batch, pieces)
     records = numbered.select(
-        *[F.col(field.name) if field.name not in columns else columns[field.name].alias(field.name) for field in schema(log.types)]
+        *[given[column.name].alias(column.name) if column.name in given else F.col(column.name) for column in schema(log.types)]
     )
     control = []
     for index, piece in pieces.items():
-        epoch = current[index].epoch
         content = {"type": "batch", "octets": piece.octets, "first": piece.first_ms, "records": piece.records}
         control.append(_control(index, piece.segment, piece.end - 1, epoch, content, batch_id))
         if piece.rolls:
             control.append(_control(index, -1, -1, epoch, {"type": "segment", "base": piece.segment}, batch_id))
+    if token is not None:
+        spans = {index: (piece.start, piece.end) for index, piece in pieces.items()}
+        control.append(token.row(batch_id, epoch, spans, batch.records))
     rows = records.unionAll(_control_frame(log.spark, log.types, control, now))
     return rows.coalesce(1) if batch.records <= SMALL else rows
 
 
 def _numbered(log: Log, batch: Batch, pieces: Mapping[int, Piece]) -> DataFrame:
-    """The batch's rows with ``partition``, ``segment`` and ``offset``.
-
-    One partition: the position in the request is the position in the partition, no shuffle. Several: numbered by a window per partition.
-    """
-    from pyspark.sql import Window
+    """The batch's rows with ``partition``, ``segment`` and ``offset``."""
     from pyspark.sql import functions as F
 
+    rows = batch.located()
     if len(pieces) == 1:
         (piece,) = pieces.values()
-        if len(batch.bases) == 1:
-            place_in_request = F.col("mid") + F.lit(batch.bases[0][3])
-            rows = batch.rows
-        else:
-            frame = delta.small_frame(log.spark, "b_src STRING, b_block BIGINT, b_task BIGINT, b_base BIGINT", batch.bases)
-            same = (
-                F.col("src").eqNullSafe(F.col("b_src"))
-                & (F.col("block") == F.col("b_block"))
-                & (F.shiftright("mid", 33) == F.col("b_task"))
-            )
-            rows = batch.rows.join(F.broadcast(frame), same)
-            place_in_request = F.col("mid") + F.col("b_base")
-        return rows.withColumn("segment", F.lit(piece.segment).cast("bigint")).withColumn("offset", place_in_request + F.lit(piece.start))
+        return rows.withColumn("segment", F.lit(piece.segment).cast("bigint")).withColumn("offset", F.col("position") + F.lit(piece.start))
     placed = delta.small_frame(
         log.spark,
         "p_partition INT, segment BIGINT, p_start BIGINT",
         [(piece.partition, piece.segment, piece.start) for piece in pieces.values()],
     )
-    position = F.row_number().over(Window.partitionBy("partition").orderBy(*ORDER)).cast("bigint") - 1
-    rows = batch.rows.withColumn("position", position)
     rows = rows.join(F.broadcast(placed), F.col("partition") == F.col("p_partition"))
     return rows.withColumn("offset", F.col("p_start") + F.col("position"))
 
@@ -327,3 +305,19 @@ def batch_ends(log: Log, after: Mapping[int, int]) -> list[tuple[str, int, int]]
         return [
             (row["batch"], row["partition"], row["offset"] + 1) for row in rows.collect() if row["offset"] >= after.get(row["partition"], 0)
         ]
+
+
+def require_whole(log: Log, name: str, ends: Mapping[int, int]) -> None:
+    """Refuse what needs every record ever appended when the log lacks one (SEMANTICS Q17). Cost: one count over the log.
+
+    Raises:
+        LogIncomplete: naming the partition.
+    """
+    with delta.door(log.table):
+        held = {row["partition"]: row["count"] for row in records(log).groupBy("partition").count().collect()}
+    for index, end in sorted(ends.items()):
+        if held.get(index, 0) != end:
+            raise LogIncomplete(
+                f"{name}: partition {index} of the log holds {held.get(index, 0)} of {end} records: those that could win under another rule"
+                " are gone. Nothing was changed.", expected=end, actual=held.get(index, 0), partition=index,
+            )  # fmt: skip

@@ -22,7 +22,7 @@ from lakelog import show
 from lakelog.admin import lakes, topics
 from lakelog.call import Call, Config, Debug, Json, Name, Root, Yes, verb
 from lakelog.config import did_you_mean
-from lakelog.errors import InvalidRequest, LakelogError
+from lakelog.errors import Damaged, InvalidRequest, LakelogError
 
 # Typer's own errors of usage; their home has moved between its releases, their family has not.
 UsageError: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -73,12 +73,28 @@ def append(
     topic: Name,
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="NDJSON, CSV or Parquet files, .gz too; - is standard input.")],
     format: Annotated[str | None, typer.Option(metavar="ndjson|csv|parquet", help="What the files are; else by their names.")] = None,
+    expected_offset: Annotated[
+        list[str] | None, typer.Option(metavar="PARTITION:OFFSET", help="Refuse unless the partition's log ends there; may be repeated.")
+    ] = None,
+    token: Annotated[str | None, typer.Option(help="A name for this batch: it is written at most once.")] = None,
+    epoch: Annotated[int | None, typer.Option(min=0, help="The generation of the log the writer knows; an older one is refused.")] = None,
+    bulk: Annotated[bool, typer.Option("--bulk", help="Write in chunks; killed and started again, go on where the log ends.")] = False,
+    chunk: Annotated[int, typer.Option(min=1, help="With --bulk: records a chunk, the same at every start.")] = 1_000_000,
 ) -> None:
-    """Append files to a topic's log, as one batch."""
+    """Append files to a topic's log: as one batch, or with --bulk in chunks."""
+    expected = _offsets(expected_offset or [])
+    if bulk and (expected or token or epoch is not None or "-" in files):
+        raise InvalidRequest("--bulk names its chunks and expects their offsets itself: no --token, --expected-offset, --epoch or -.")
     target = call.lake().topic(topic)
     with _input(files, format) as paths, show.working(f"{topic}: appending"):
-        result = target.append(paths, format="ndjson" if files == ["-"] and not format else format)
-    call.answer(result, show.appended)
+        form = "ndjson" if files == ["-"] and not format else format
+        if bulk:
+            from lakelog.identity import of_files
+
+            loaded = target.load(paths, format=form, identity=of_files(paths), chunk=chunk, tell=show.progress)
+            return call.answer(loaded, show.loaded)
+        result = target.append(paths, format=form, expected_offset=expected, token=token, epoch=epoch)
+    return call.answer(result, show.appended)
 
 
 @verb(app)
@@ -87,6 +103,7 @@ def merge(
     topic: Annotated[list[str], typer.Argument(metavar="TOPIC", help="The topics, merged one after the other.")],
     max_records: Annotated[int | None, typer.Option(min=1, help="At most so many records, rounded up to whole batches.")] = None,
     rebuild: Annotated[bool, typer.Option(help="Fold the whole log anew, as after a change of the ordering rule.")] = False,
+    expected_version: Annotated[int | None, typer.Option(min=0, help="Refuse unless the latest table is at this version.")] = None,
 ) -> None:
     """Fold what was appended into the latest table."""
     lake = call.lake()
@@ -94,7 +111,7 @@ def merge(
     for one in topic:
         try:
             with show.working(f"{one}: merging"):
-                result = lake.topic(one).merge(max_records=max_records, rebuild=rebuild)
+                result = lake.topic(one).merge(max_records=max_records, rebuild=rebuild, expected_version=expected_version)
         except LakelogError as error:
             if len(topic) > 1:
                 error.details = {**error.details, "merged": done}
@@ -178,6 +195,16 @@ def status(
 
 
 @verb(app)
+def verify(call: Call, topic: Name) -> None:
+    """Prove a topic by recomputation: other writers, offsets, the latest table."""
+    with show.working(f"{topic}: verifying"):
+        found = call.lake().topic(topic).verify()
+    call.answer(found, show.verified)
+    if not found.ok:
+        raise typer.Exit(Damaged.exit_code)
+
+
+@verb(app)
 def doctor(
     call: Call, spark: Annotated[bool, typer.Option("--spark", help="Start Spark too, and write and read a small Delta table.")] = False
 ) -> None:
@@ -215,6 +242,17 @@ def _query() -> Iterator[None]:
     except wrong as error:
         first = next(iter(str(error).strip().splitlines()), "")
         raise InvalidRequest(f"The query is wrong: {first}", name="INVALID_QUERY") from error
+
+
+def _offsets(stated: Sequence[str]) -> dict[int, int]:
+    """``0:120`` as partition 0, offset 120."""
+    found = {}
+    for text in stated:
+        if not re.fullmatch(r"\d+:-?\d+", text):
+            raise InvalidRequest(f"--expected-offset {text}: write PARTITION:OFFSET, for example 0:120.")
+        partition, offset = text.split(":")
+        found[int(partition)] = int(offset)
+    return found
 
 
 def _check_form(form: str) -> None:

@@ -83,6 +83,10 @@ SETTINGS: Mapping[str, Setting] = {
                 "a delete without a version: lose (and be counted), or win_by_offset (beats all earlier, loses to all later records);"
                 " default lose under header, win_by_offset under column"),
         Setting("tombstone.strict", False, _boolean, "refuse a null value without the tombstone flag"),
+        Setting("check.expected.offsets", True, _boolean, "check expected offsets at append (KIP-27); off = they are ignored, and the result says so"),
+        Setting("check.expected.offsets.scope", "partition", _choice("partition", "key"),
+                "partition: an expected offset must be the one the record gets; key: greater than the last of its key"),
+        Setting("producer.id.expiration.ms", 604800000, _long(1), "how long tokens are remembered", "producer.id.expiration.ms"),
         Setting("segment.ms", 604800000, _long(1), "a segment older than this is closed at the next append", "log.roll.ms"),
         Setting("segment.bytes", 1073741824, _long(14), "a segment that would grow past this is closed at the next append",
                 "log.segment.bytes"),
@@ -103,9 +107,9 @@ SETTINGS: Mapping[str, Setting] = {
 }  # fmt: skip
 # Settings of later parts: known by name, refused until they do something.
 LATER = (
-    "tombstone.version.retention.ms", "check.expected.offsets", "check.expected.offsets.scope", "cleanup.policy", "delete.retention.ms",
+    "tombstone.version.retention.ms", "cleanup.policy", "delete.retention.ms",
     "min.compaction.lag.ms", "max.compaction.lag.ms", "min.cleanable.dirty.ratio", "retention.ms", "retention.bytes",
-    "producer.id.expiration.ms", "snapshot.retention.count", "max.snapshot.interval.ms", "max.record.bytes.between.snapshots",
+    "snapshot.retention.count", "max.snapshot.interval.ms", "max.record.bytes.between.snapshots",
 )  # fmt: skip
 RULE_SETTINGS = (
     "compaction.strategy", "compaction.strategy.header", "compaction.strategy.column", "compaction.header.encoding", "tombstone.unversioned",

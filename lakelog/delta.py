@@ -227,16 +227,18 @@ def _forget_version(spark: SparkSession) -> None:
 
 
 @contextlib.contextmanager
-def _setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
-    """A session setting for the length of a statement, where the session may be told (serverless sessions go on without)."""
-    before = spark.conf.get(name, None)
-    with contextlib.suppress(Exception):
-        spark.conf.set(name, value)
+def _settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
+    """Session settings for the length of a statement, where the session may be told (serverless sessions go on without)."""
+    before = {name: spark.conf.get(name, None) for name in wanted}
+    for name, value in wanted.items():
+        with contextlib.suppress(Exception):
+            spark.conf.set(name, value)
     try:
         yield
     finally:
-        with contextlib.suppress(Exception):
-            spark.conf.set(name, before) if before is not None else spark.conf.unset(name)
+        for name, old in before.items():
+            with contextlib.suppress(Exception):
+                spark.conf.set(name, old) if old is not None else spark.conf.unset(name)
 
 
 def _version_committed(spark: SparkSession) -> int | None:
@@ -280,10 +282,17 @@ def insert_guarded(rows: DataFrame, table: TableRef, guard: str, *, user_metadat
         spark.catalog.dropTempView(view)
 
 
-def merge(source: DataFrame, table: TableRef, *, on: str, clauses: str) -> int | None:
+def merge(source: DataFrame, table: TableRef, *, on: str, clauses: str, scatter: bool = True) -> int | None:
     """MERGE a source (alias ``s``) into a table (alias ``t``).
 
     The source must be deterministic: Delta reads it up to three times and is told not to copy it first.
+
+    Args:
+        source: the rows, with a hint to broadcast them where they are few.
+        table: the target.
+        on: the condition, with literal partitions of ``t``.
+        clauses: the WHEN clauses.
+        scatter: shuffle the rows by the table's partitions before they are written; needless where there is one.
 
     Returns:
         The version, or None when no row was changed (then there is no commit).
@@ -292,12 +301,18 @@ def merge(source: DataFrame, table: TableRef, *, on: str, clauses: str) -> int |
         Conflict: a commit of another writer touched what this one read.
     """
     spark = source.sparkSession
+    settings = {
+        "spark.databricks.delta.merge.materializeSource": "none",
+        "spark.databricks.delta.merge.repartitionBeforeWrite.enabled": str(scatter).lower(),
+        # A small source is hashed, so that the rows of the table need no sort where the join cannot broadcast (full outer).
+        "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": "64MB",
+    }
     view = f"lakelog_{uuid.uuid4().hex}"
     source.createOrReplaceTempView(view)
     try:
         with _committing, door(table):
             _forget_version(spark)
-            with _setting(spark, "spark.databricks.delta.merge.materializeSource", "none"):
+            with _settings(spark, settings):
                 answer = spark.sql(f"MERGE INTO {table.sql()} t USING {quoted(view)} s ON {on} {clauses}").collect()
             if not answer or not answer[0][0]:
                 return None

@@ -97,10 +97,9 @@ def packages() -> Iterator[Check]:
 def jars() -> Check:
     """The Delta jars in the cache."""
     try:
-        spark_version, delta_version = session.check_extras()
+        folder = session.jar_folder()
     except NotReady as error:
         return Check("delta jars", "fail", "unknown before pyspark and delta-spark are installed", str(error))
-    folder = session.cache_folder() / "jars" / f"spark-{spark_version}-delta-{delta_version}"
     found = session.cached_jars(folder)
     if found:
         return Check("delta jars", "ok", f"{len(found)} in {folder}")

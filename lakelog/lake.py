@@ -224,7 +224,7 @@ class Lake:
             warnings.warn(f"{setting}: {warning}", stacklevel=2)
         identity, now = str(uuid.uuid4()), self.clock()
         marks = {f"{PREFIX}format": str(FORMAT_VERSION), f"{PREFIX}topic.uuid": identity}
-        log = Log(self.spark, bronze_table, types, partitions, settings, rule)
+        log = Log(self.spark, bronze_table, silver_table, types, partitions, settings, rule)
         silver.create(log, silver_table, uuid=identity, now=now, properties={**marks, **silver_properties(settings)})
         properties = {
             **marks,
@@ -286,15 +286,29 @@ class Lake:
 
         Args:
             query: a SELECT.
-            at: a version of silver or a time, for the views of the latest tables.
+            at: a version of silver or a time, for the views of the latest tables; topics that have no such version are left out.
 
         Raises:
-            NotFound: the query names a table that is none.
+            InvalidRequest: the query is no SQL, or names what is not there (the views are listed).
         """
+        from pyspark.errors import AnalysisException
+
+        registered: list[str] = []
         for name in self.topics():
-            self._topic(name).register(at)
-        with delta.door("sql"):
+            try:
+                self._topic(name).register(at)
+                registered.append(name)
+            except NotFound:
+                if at is None:
+                    raise
+                for view in views.names(name):
+                    self.spark.catalog.dropTempView(view)
+        try:
             return self.spark.sql(query)
+        except AnalysisException as error:
+            first = str(error).strip().splitlines()[0]
+            listed = ", ".join(view for name in registered for view in views.names(name)) or "none"
+            raise InvalidRequest(f"The query is wrong: {first} Views: {listed}.", name="INVALID_QUERY") from error
 
 
 def parse_settings(settings: Mapping[str, Any] | None) -> dict[str, str]:

@@ -38,13 +38,32 @@ class Result:
 
 @dataclass(frozen=True)
 class Appended(Result):
-    """An append: partition to (first offset, end offset, exclusive); ``version`` is bronze's; None where nothing was written."""
+    """An append: partition to (first offset, end offset, exclusive); ``version`` is bronze's; None where nothing was written.
+
+    ``repeated``: the token was known, this is the first append's answer. ``expected_offsets_checked``: None when no offset was expected, False
+    when the check is off (``check.expected.offsets``).
+    """
 
     topic: str
     offsets: dict[int, tuple[int, int]]
     version: int | None
     records: int
     batch: str | None
+    token: str | None = None
+    repeated: bool = False
+    expected_offsets_checked: bool | None = None
+
+
+@dataclass(frozen=True)
+class Loaded(Result):
+    """A bulk load: partition to (first offset, end offset) of all its records, how many chunks there are, how many stood in the log before."""
+
+    topic: str
+    offsets: dict[int, tuple[int, int]]
+    records: int
+    chunks: int
+    found: int
+    token: str
 
 
 @dataclass(frozen=True)
@@ -71,6 +90,14 @@ class Merged(Result):
     ignored_deletes: int = 0
     unkeyed: int = 0
     remaining: int = 0
+
+
+@dataclass(frozen=True)
+class Position(Result):
+    """Where a reader is: partition to offset, and the epoch of the log."""
+
+    offsets: dict[int, int]
+    epoch: int
 
 
 @dataclass(frozen=True)
@@ -118,3 +145,19 @@ class TopicDescription(Result):
     silver: str
     config: list[dict[str, Any]]
     warnings: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Verified(Result):
+    """What was found: ``problems`` is empty where all is well; ``records`` and ``keys`` were compared, ``commits`` looked at."""
+
+    topic: str
+    records: int
+    keys: int
+    commits: int
+    problems: list[str]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems

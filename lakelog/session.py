@@ -115,6 +115,16 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
     return Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lakelog"
 
 
+def jar_folder() -> Path:
+    """Where the Delta jars for the installed pyspark and delta-spark are kept.
+
+    Raises:
+        NotReady: an extra is missing.
+    """
+    spark_version, delta_version = check_extras()
+    return cache_folder() / "jars" / f"spark-{spark_version}-delta-{delta_version}"
+
+
 def cached_jars(folder: Path) -> list[Path]:
     """The jars of a complete cache folder, sorted; empty when it is not complete (the manifest is written last)."""
     manifest = folder / "MANIFEST"
@@ -133,8 +143,7 @@ def delta_jars(say: Callable[[str], None]) -> list[Path]:
     Raises:
         NotReady: an extra is missing, Java does not fit, or the resolver failed (its last lines are in the message).
     """
-    spark_version, delta_version = check_extras()
-    folder = cache_folder() / "jars" / f"spark-{spark_version}-delta-{delta_version}"
+    folder, delta_version = jar_folder(), check_extras()[1]
     jars = cached_jars(folder)
     if jars:
         return jars
@@ -222,10 +231,14 @@ def local_session(
         NotReady: Java, an extra or the jars are missing; the message says which and what to do.
     """
     check_extras()
-    check_java()
-    jars = delta_jars(say)
     from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
+
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return running
+    check_java()
+    jars = delta_jars(say)
 
     # PySpark prints every error of a query as a line of JSON on stderr, beside raising it.
     PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True

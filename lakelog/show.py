@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from lakelog.results import Appended, Merged, TopicDescription, TopicStatus
+from lakelog.results import Appended, Loaded, Merged, TopicDescription, TopicStatus, Verified
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -173,7 +173,32 @@ def appended(result: Appended) -> None:
     """One line about an append."""
     spans = [(index, first, end - 1) for index, (first, end) in sorted(result.offsets.items()) if end > first]
     places = ", ".join(f"partition {index}: offsets {first} to {last}" for index, first, last in spans)
-    line(f"{result.topic}: appended {count(result.records, 'record')}{f' ({places})' if places else ''}")
+    did = "had appended" if result.repeated else "appended"
+    line(f"{result.topic}: {did} {count(result.records, 'record')}{f' ({places})' if places else ''}")
+    if result.repeated:
+        say(f"The token {result.token} is known: nothing was written, this is the first answer.")
+    if result.expected_offsets_checked is False:
+        say("Expected offsets were not checked: check.expected.offsets is false.")
+
+
+def loaded(result: Loaded) -> None:
+    """One line about a bulk load."""
+    spans = ", ".join(f"partition {index}: offsets {first} to {end - 1}" for index, (first, end) in result.offsets.items())
+    found = f", {result.found} of them from an earlier start" if result.found else ""
+    line(f"{result.topic}: loaded {count(result.records, 'record')} in {count(result.chunks, 'chunk')}{found} ({spans})")
+
+
+def progress(done: int, total: int) -> None:
+    """How far a long piece of work is."""
+    say(f"{done} of {total} records")
+
+
+def verified(result: Verified) -> None:
+    """What a verification found, a line a problem."""
+    looked = f"{count(result.records, 'record')}, {count(result.keys, 'key')}, {count(result.commits, 'commit')}"
+    line(f"{result.topic}: {'all is well' if result.ok else count(len(result.problems), 'problem')} ({looked})")
+    for problem in result.problems:
+        line(f"  {problem}")
 
 
 def merged(result: Merged) -> None:

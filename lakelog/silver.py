@@ -202,17 +202,27 @@ def merge(log: Log, table: TableRef, state: Progress, ends: Mapping[int, int], *
     source = _stored(log, changes, now).select("*", F.col("old_offset").alias("match_offset")).drop("old_offset")
     source = source.unionAll(control.withColumn("match_offset", merged_until.cast("bigint")).select(*source.columns))
     source = folded.hinted(source.filter(F.expr(_gate(table, state))))
-    least = min([least, *[state.offsets[index] for index in moved]])
+    least = floor_of(min([least, *[state.offsets[index] for index in moved]]))
     version = delta.merge(
         source,
         table,
         on=(
-            f"t.bucket IN ({', '.join(map(str, [CONTROL_BUCKET, *buckets]))}) AND t.bucket = s.bucket AND t.offset >= {least}"
-            " AND t.partition = s.partition AND t.offset = s.match_offset"
+            f"t.bucket IN ({', '.join(map(str, [CONTROL_BUCKET, *buckets]))}) AND t.bucket = s.bucket"
+            f"{f' AND t.offset >= {least}' if least else ''} AND t.partition = s.partition AND t.offset = s.match_offset"
         ),
         clauses=f"WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED AND s.bucket > {CONTROL_BUCKET} THEN INSERT *",
+        scatter=log.config.number("silver.buckets") > 1,
     )
     return version, Step(state.next, dict(ends), counts)
+
+
+def floor_of(offset: int) -> int:
+    """The largest power of two at or below an offset, 0 below 65536: a bound that skips old files by statistics.
+
+    Its text stays the same from merge to merge, and with it the code that Spark generates for the scan of silver; a bound that differs each
+    time would have the scan compiled anew each time.
+    """
+    return 1 << (offset.bit_length() - 1) if offset >= 65536 else 0
 
 
 def _stored(log: Log, rows: DataFrame, now: int) -> DataFrame:
@@ -253,17 +263,18 @@ def _matched(log: Log, table: TableRef, folded: Fold) -> DataFrame:
         held = [row["bucket"] for row in folded.winners.select("bucket").distinct().collect()]
         rows = rows.filter(F.col("bucket").isin(held))
     rows = rows.filter(F.col("bucket") > CONTROL_BUCKET)
-    old = rows.select(
+    old = rows.select("partition", "key", "offset", "tombstone", *["version"] * log.rule.versioned)
+    keys = folded.winners.select("partition", "key", F.col("offset").alias("new_offset"))
+    # The rank is made of the few rows that match, not of all that are scanned.
+    found = old.join(folded.hinted(keys), ["partition", "key"]).select(
         "partition",
-        "key",
+        "new_offset",
         F.col("offset").alias("old_offset"),
         log.rule.rank().alias("old_rank"),
         F.col("tombstone").alias("old_tombstone"),
     )
-    keys = folded.winners.select("partition", "key", F.col("offset").alias("new_offset"))
-    found = old.join(folded.hinted(keys), ["partition", "key"])
     with delta.door(table):
-        return kept(found.select("partition", "new_offset", "old_offset", "old_rank", "old_tombstone"))
+        return kept(found)
 
 
 def _changes(folded: Fold, matched: DataFrame) -> DataFrame:

@@ -8,23 +8,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lakelog import delta
+from lakelog.condition import UNCONDITIONAL
 from lakelog.config import LONG_MAX, TopicConfig
 from lakelog.delta import TableRef
+from lakelog.errors import InvalidRequest
 from lakelog.ordering import OrderingRule
 from lakelog.records import header_octets, octets
 from lakelog.segments import Share
 from lakelog.sources import ORDER, Types, refused
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, Row, SparkSession
 
 
 @dataclass(frozen=True)
 class Log:
-    """A topic's bronze table and what is needed to write it."""
+    """A topic's tables (``table`` is bronze) and what is needed to write them."""
 
     spark: SparkSession
     table: TableRef
+    silver: TableRef
     types: Types
     partitions: int
     config: TopicConfig
@@ -65,7 +69,7 @@ def validated(log: Log, request: DataFrame, now: int) -> DataFrame:
     )
     return request.select(
         *ORDER, "line", F.coalesce("partition", hashed).alias("partition"), "key", "value", "headers",
-        (F.coalesce("timestamp", stamp) if created else stamp).alias("timestamp"),
+        (F.coalesce("timestamp", stamp) if created else stamp).alias("timestamp"), F.col("timestamp").isNotNull().alias("stamped"),
         (F.col("tombstone") | F.col("value").isNull()).alias("tombstone"), "expected_offset", size.alias("octets"),
         F.coalesce("problem", late, problem, large).alias("problem"),
     )  # fmt: skip
@@ -87,12 +91,39 @@ def _window_problem(now: int, config: TopicConfig) -> Column:
 
 @dataclass(frozen=True)
 class Batch:
-    """A staged request that may be written: its rows (kept on disk, read twice), its share of each partition, and where groups of rows begin."""
+    """A staged request that may be written: its rows (kept on disk, read twice), its share of each partition, and where groups of rows begin.
+
+    ``bases`` are (src, block, Spark partition, what makes a ``mid`` of that group its position in the request); ``conditional`` counts
+    the records that expect an offset.
+    """
 
     rows: DataFrame
     shares: dict[int, Share]
     bases: list[tuple[Any, ...]]
     records: int
+    conditional: int = 0
+
+    def located(self) -> DataFrame:
+        """The rows with ``record``, the position in the request, and ``position``, the one in the partition's share.
+
+        Cost: one partition, none; several, one shuffle and sort by partition.
+        """
+        from pyspark.sql import Window
+        from pyspark.sql import functions as F
+
+        if len(self.bases) == 1:
+            rows = self.rows.withColumn("record", F.col("mid") + F.lit(self.bases[0][3]))
+        else:
+            frame = delta.small_frame(self.rows.sparkSession, "b_src STRING, b_block BIGINT, b_task BIGINT, b_base BIGINT", self.bases)
+            same_group = (
+                F.col("src").eqNullSafe(F.col("b_src"))
+                & (F.col("block") == F.col("b_block"))
+                & (F.shiftright("mid", 33) == F.col("b_task"))
+            )
+            rows = self.rows.join(F.broadcast(frame), same_group).withColumn("record", F.col("mid") + F.col("b_base"))
+        if len(self.shares) == 1:
+            return rows.withColumn("position", F.col("record"))
+        return rows.withColumn("position", F.row_number().over(Window.partitionBy("partition").orderBy("record")).cast("bigint") - 1)
 
 
 def staged(log: Log, request: DataFrame, now: int, *, text_files: list[str]) -> Batch:
@@ -102,6 +133,7 @@ def staged(log: Log, request: DataFrame, now: int, *, text_files: list[str]) -> 
     order the next time.
 
     Raises:
+        InvalidRequest: a record expects an offset below -1, while expected offsets are checked.
         InvalidRecords: with the list of what is wrong; nothing was written.
 
     Cost: two Spark jobs, the batch written to local disk once.
@@ -110,27 +142,64 @@ def staged(log: Log, request: DataFrame, now: int, *, text_files: list[str]) -> 
     from pyspark.sql import functions as F
 
     rows = validated(log, request, now).localCheckpoint(eager=True, storageLevel=StorageLevel.DISK_ONLY)
-    time_ms = F.when(F.unix_millis("timestamp") == -1, F.lit(now)).otherwise(F.unix_millis("timestamp"))
-    groups = (
-        rows.groupBy("src", "block", F.shiftright("mid", 33).alias("task"), "partition")
-        .agg(F.count(F.lit(1)).alias("records"), F.sum("octets").alias("octets"), F.min("mid").alias("least"),
-             F.min_by(time_ms, "mid").alias("first_ms"), F.max(time_ms).alias("largest_ms"), F.count("problem").alias("problems"))
-        .collect()
-    )  # fmt: skip
-    groups.sort(key=lambda row: ((row["src"] or "").encode(), row["block"], row["task"], row["least"]))
-    positions: dict[tuple[Any, ...], tuple[int, int]] = {}
-    sizes: dict[tuple[Any, ...], int] = {}
-    for row in groups:
-        group = (row["src"], row["block"], row["task"])
-        positions.setdefault(group, (0, row["least"]))
-        sizes[group] = sizes.get(group, 0) + row["records"]
-    total = 0
-    for group, size in sizes.items():
-        positions[group] = (total, positions[group][1])
-        total += size
+    groups = _groups(rows, now)
+    positions = _positions(groups)
+    below = sum(row["below"] for row in groups)
+    if below and log.config.flag("check.expected.offsets"):
+        raise InvalidRequest(
+            f"{below} records expect an offset below -1: an offset is 0 or more, -1 is unconditional. Nothing was written."
+        )
     wrong = sum(row["problems"] for row in groups)
     if wrong:
         raise refused(rows.filter(F.col("problem").isNotNull()), positions, wrong, text_files=text_files)
+    return _batch(rows, groups, [(*group, base - least) for group, (base, least) in positions.items()])
+
+
+def summed(rows: DataFrame, now: int) -> Batch:
+    """Some rows of a staged request as a batch: their shares, and positions from 0 on. Cost: one Spark job."""
+    groups = _groups(rows, now)
+    return _batch(rows, groups, [(*group, base - least) for group, (base, least) in _positions(groups).items()])
+
+
+def _groups(rows: DataFrame, now: int) -> list[Row]:
+    """Figures by file, split, Spark partition and topic partition, in input order."""
+    from pyspark.sql import functions as F
+
+    time_ms = F.when(F.unix_millis("timestamp") == -1, F.lit(now)).otherwise(F.unix_millis("timestamp"))
+    groups = (
+        rows.groupBy("src", "block", F.shiftright("mid", 33).alias("task"), "partition")
+        .agg(
+            F.count(F.lit(1)).alias("records"),
+            F.sum("octets").alias("octets"),
+            F.min("mid").alias("least"),
+            F.min_by(time_ms, "mid").alias("first_ms"),
+            F.max(time_ms).alias("largest_ms"),
+            F.count("problem").alias("problems"),
+            F.count_if(F.col("expected_offset") > UNCONDITIONAL).alias("conditional"),
+            F.count_if(F.col("expected_offset") < UNCONDITIONAL).alias("below"),
+        )
+        .collect()
+    )
+    return sorted(groups, key=lambda row: ((row["src"] or "").encode(), row["block"], row["task"], row["least"]))
+
+
+def _positions(groups: list[Row]) -> dict[tuple[Any, ...], tuple[int, int]]:
+    """(src, block, Spark partition) to (position of its first record in the request, its lowest ``mid``)."""
+    least: dict[tuple[Any, ...], int] = {}
+    sizes: dict[tuple[Any, ...], int] = {}
+    for row in groups:
+        group = (row["src"], row["block"], row["task"])
+        least.setdefault(group, row["least"])
+        sizes[group] = sizes.get(group, 0) + row["records"]
+    positions: dict[tuple[Any, ...], tuple[int, int]] = {}
+    total = 0
+    for group, size in sizes.items():
+        positions[group] = (total, least[group])
+        total += size
+    return positions
+
+
+def _batch(rows: DataFrame, groups: list[Row], bases: list[tuple[Any, ...]]) -> Batch:
     shares: dict[int, Share] = {}
     for row in groups:
         old = shares.get(row["partition"])
@@ -141,5 +210,4 @@ def staged(log: Log, request: DataFrame, now: int, *, text_files: list[str]) -> 
             old.first_ms if old else row["first_ms"],
             max(row["largest_ms"], old.largest_ms if old else row["largest_ms"]),
         )
-    bases = [(*group, base - least) for group, (base, least) in positions.items()]
-    return Batch(rows, shares, bases, total)
+    return Batch(rows, shares, bases, sum(row["records"] for row in groups), sum(row["conditional"] for row in groups))

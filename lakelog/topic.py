@@ -9,18 +9,29 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakelog import bronze, config, delta, silver, sources, staging, views
+from lakelog import bronze, bulk, conditional, config, delta, silver, sources, staging, status, verify, views
+from lakelog.condition import combined, stated
 from lakelog.config import RULE_SETTINGS, TopicConfig
 from lakelog.delta import TableRef
-from lakelog.errors import Conflict, InvalidConfig, InvalidRequest, LogIncomplete, OffsetOutOfRange, Refused, TopicNotFound
+from lakelog.errors import (
+    Conflict,
+    FencedEpoch,
+    InvalidConfig,
+    InvalidRequest,
+    OffsetOutOfRange,
+    Refused,
+    TopicNotFound,
+    VersionMismatch,
+)
 from lakelog.fold import COUNTS
 from lakelog.ordering import OrderingRule
 from lakelog.records import declared_type, flat_columns
-from lakelog.results import Appended, Merged, PartitionStatus, TopicDescription, TopicStatus
-from lakelog.segments import Tail
+from lakelog.results import Appended, Loaded, Merged, Position, TopicDescription, TopicStatus, Verified
 from lakelog.sources import Types
 from lakelog.staging import Log
 from lakelog.steps import step_ends
+from lakelog.tail import LogEnd, log_end
+from lakelog.tokens import Token
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,7 +65,7 @@ class Topic:
     lake_defaults: Callable[[], Mapping[str, str]]
     _stored: dict[str, str] = field(default_factory=dict, repr=False)
     _types: Types | None = field(default=None, repr=False)
-    _tails: dict[int, Tail] = field(default_factory=dict, repr=False)
+    _end: LogEnd | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         self.bronze = TableRef.of(self.root, self.name, "bronze")
@@ -102,18 +113,26 @@ class Topic:
 
     @property
     def _log(self) -> Log:
-        return Log(self.spark, self.bronze, self.types, self.partitions, self.config, self.rule)
+        return Log(self.spark, self.bronze, self.silver, self.types, self.partitions, self.config, self.rule)
 
     # ---- writing ----
 
-    def append(self, source: DataFrame | str | Sequence[str] | Sequence[Mapping[str, Any]], *, format: str | None = None) -> Appended:
+    def append(
+        self,
+        source: DataFrame | str | Sequence[str] | Sequence[Mapping[str, Any]],
+        *,
+        format: str | None = None,
+        expected_offset: Mapping[int, int] | None = None,
+        token: str | None = None,
+        epoch: int | None = None,
+    ) -> Appended:
         """Append records to the log, all or nothing, in one commit over all partitions they touch.
 
         Takes: a DataFrame of records (columns ``key``, ``value``, and where wanted ``headers``, ``timestamp``, ``tombstone``,
-        ``partition``; frames of Spark's Kafka source as they are) or of flat columns (the fields of key and value, ``_timestamp``,
-        ``_headers``, ``_tombstone``, ``_partition``); a path or a list of paths (NDJSON, CSV, Parquet; ``.gz``); or a list of
-        dicts, each as an NDJSON line would have it. Records without a partition go to ``pmod(xxhash64(key), partitions)``, records
-        without a timestamp get the clock.
+        ``partition``, ``expected_offset``; frames of Spark's Kafka source as they are) or of flat columns (the fields of key and
+        value, ``_timestamp``, ``_headers``, ``_tombstone``, ``_partition``, ``_expected_offset``); a path or a list of paths
+        (NDJSON, CSV, Parquet; ``.gz``); or a list of dicts, each as an NDJSON line would have it. Records without a partition go to
+        ``pmod(xxhash64(key), partitions)``, records without a timestamp get the clock.
 
         Gives: for each partition the offsets [first, end) the records got, dense, in input order: frames in the order of their
         partitions, files by path, then by position in the file.
@@ -121,26 +140,66 @@ class Topic:
         Args:
             source: the records.
             format: of files whose names do not tell it: ``ndjson``, ``csv`` or ``parquet``.
+            expected_offset: partition to the offset where its log must end (KIP-27); -1 is unconditional. Records may each state
+                theirs as well; any that does not hold refuses the whole request.
+            token: the producer's name for this batch: it is written at most once, a repeat gets the first answer.
+            epoch: the generation of the log the writer knows; an older one than the topic's is refused.
 
         Raises:
-            InvalidRecords: some records are wrong; the error lists the first 20 and counts all; nothing was written.
-            InvalidRequest: columns or files are wrong; nothing was written.
-            Conflict: other writers were first too often; nothing was written, try again.
+            FencedEpoch: the epoch is older than the topic's, or the log was restored while the append ran.
+            InvalidRecords: some records are wrong; the error lists the first 20 and counts all.
+            InvalidRequest: columns, files, partitions or expected offsets below -1.
+            ExpectedOffsetMismatch: a condition does not hold; it names the first record that does not fit, the offset it would get,
+                and where the log holds these very records already.
+            Conflict: other writers were first too often; try again.
+            Damaged: a writer that is not lakelog changed the log.
+            After any of them nothing was written.
 
         Cost: the source is read once and kept on local disk; four to six small Spark jobs; one sort by partition when several
-        partitions are touched, none for one.
+        partitions are touched, none for one. A condition on a partition costs nothing more; conditions of records one small job; per key
+        (``check.expected.offsets.scope=key``) a scan of the partition's keys. A token costs one look-up.
         """
         self.refresh()
         now, log = self.clock(), self._log
+        mark = Token(token) if token is not None else None
+        if mark is not None and (answer := mark.remembered(log, now)) is not None:
+            return self._repeated(mark, answer)
+        captured = log_end(log, known=self._end)
+        current = max(tail.epoch for tail in captured.tails.values())
+        if epoch is not None and epoch != current:
+            if epoch > current:
+                raise InvalidRequest(f"{self.name}: epoch {epoch} is beyond the topic's epoch {current}.")
+            raise FencedEpoch(
+                f"{self.name}: the writer knows epoch {epoch}, the topic is in epoch {current}: the log was restored. Nothing was written. Read"
+                " the log again, then decide.", expected=epoch, actual=current,
+            )  # fmt: skip
+        checked = self.config.flag("check.expected.offsets")
+        conditions = stated(expected_offset, self.partitions) if checked else {}
         request, text_files = self._request(source, format)
         with delta.door(self.name):
             batch = staging.staged(log, request, now, text_files=text_files)
-        if not batch.records:
-            return Appended(self.name, {}, None, 0, None)
         batch_id = uuid.uuid4().hex
-        version, pieces, self._tails = bronze.append(log, batch, batch_id=batch_id, now=now, known=self._tails)
+        per_key = self.config.text("check.expected.offsets.scope") == "key"
+        of_records = conditional.expectations(batch) if checked and not per_key else {}
+        terms = bronze.Terms(combined(of_records, conditions), checked and per_key, mark, epoch)
+        asked = bool(expected_offset) or bool(batch.conditional)
+        answer_checked = checked if asked else None
+        if not batch.records:
+            conditional.check(log, batch, terms.expectations, captured.ends(), per_key=False)
+            return Appended(self.name, {}, None, 0, None, token, False, answer_checked)
+        try:
+            version, pieces, self._end = bronze.append(log, batch, batch_id=batch_id, now=now, terms=terms, captured=captured)
+        except bronze.TokenKnown as known:
+            if mark is None:
+                raise
+            return self._repeated(mark, known.answer)
         offsets = {index: (piece.start, piece.end) for index, piece in sorted(pieces.items())}
-        return Appended(self.name, offsets, version, batch.records, batch_id)
+        return Appended(self.name, offsets, version, batch.records, batch_id, token, False, answer_checked)
+
+    def _repeated(self, token: Token, answer: Mapping[str, Any]) -> Appended:
+        """The first answer to a token, once more."""
+        version = bronze.version_of(self._log, answer["batch"])
+        return Appended(self.name, answer["offsets"], version, answer["records"], answer["batch"], token.text, True, None)
 
     def _request(self, source: Any, format: str | None) -> tuple[DataFrame, list[str]]:
         """The source as a request, and its text files (to number their lines in errors)."""
@@ -158,18 +217,50 @@ class Topic:
             return sources.from_frame(source, self.types), []
         raise InvalidRequest("append takes a DataFrame, a path, a list of paths, or a list of dicts (one record each).")
 
-    def merge(self, *, max_records: int | None = None, rebuild: bool = False) -> Merged:
+    def load(
+        self,
+        source: str | Sequence[str],
+        *,
+        format: str | None = None,
+        identity: str,
+        chunk: int = 1_000_000,
+        tell: Callable[[int, int], None] = lambda done, total: None,
+    ) -> Loaded:
+        """Bulk load: write long ordered files in chunks; killed and started again, it goes on where the log ends, each record exactly once.
+
+        Args:
+            source: a path or a list of paths.
+            format: of files whose names do not tell it.
+            identity: what the input is, the same at every start: for example its name, size and digest.
+            chunk: records a commit; the same at every start.
+            tell: called with (records done, records in all) after each chunk.
+
+        Raises:
+            ExpectedOffsetMismatch: another writer appended in between; the chunks before stand.
+            InvalidRecords: some records are wrong; nothing of this start was written.
+
+        Cost: the files are read once and kept on local disk, then one append a chunk. Chunks are found again for
+        ``producer.id.expiration.ms``.
+        """
+        self.refresh()
+        request, text_files = self._request(source, format)
+        self._end = None
+        return bulk.load(self._log, self.name, request, identity=identity, chunk=chunk, now=self.clock(), text_files=text_files, tell=tell)
+
+    def merge(self, *, max_records: int | None = None, rebuild: bool = False, expected_version: int | None = None) -> Merged:
         """Fold the log, from the last merged offset to its end, into silver, in one commit; again, and nothing changes.
 
         Args:
             max_records: fold about so many records (rounded up to whole commits) and leave the rest to the next merge.
             rebuild: compute silver anew from the whole log; needed once after the ordering rule was changed.
+            expected_version: run only if silver is at this version.
 
         Gives: silver's version (None when there was nothing to do) and what became of the records.
 
         Raises:
             Refused: the ordering rule is not the one silver was made under; then merge with ``rebuild``.
             LogIncomplete: a rebuild needs records that the log no longer holds; silver is as it was.
+            VersionMismatch: silver is not at ``expected_version``; silver is as it was.
             Conflict: other merges were first too often; try again.
 
         Cost: the new part of the log is read; silver's keys are scanned once where it holds rows in the same buckets; one MERGE
@@ -180,7 +271,7 @@ class Topic:
         for attempt in range(MERGE_ATTEMPTS):
             self.refresh()
             try:
-                merged = self._merge_once(max_records, rebuild)
+                merged = self._merge_once(max_records, rebuild, expected_version)
             except Conflict:
                 if attempt == MERGE_ATTEMPTS - 1:
                     raise
@@ -189,14 +280,21 @@ class Topic:
                 return merged
         raise Conflict(f"{self.name}: other merges were first {MERGE_ATTEMPTS} times in a row. Nothing was changed; try again later.")
 
-    def _merge_once(self, max_records: int | None, rebuild: bool) -> Merged | None:
+    def _merge_once(self, max_records: int | None, rebuild: bool, expected_version: int | None) -> Merged | None:
         """One try of a merge; None when another merge moved the progress meanwhile."""
         log, now = self._log, self.clock()
+        if expected_version is not None:
+            actual = int(delta.history(self.spark, self.silver, 1)[0]["version"])
+            if actual != expected_version:
+                raise VersionMismatch(
+                    f"{self.name}: silver is at version {actual}, not at {expected_version}. Nothing was changed. Look at it, then decide.",
+                    expected=expected_version, actual=actual,
+                )  # fmt: skip
         state = silver.progress(self.spark, self.silver)
-        tails = bronze.tails(log)
+        tails = log_end(log).tails
         all_ends = {index: tail.end for index, tail in tails.items()}
         if rebuild:
-            self._require_whole_log(all_ends)
+            bronze.require_whole(log, self.name, all_ends)
             version, step = silver.rebuild(log, self.silver, state, all_ends, uuid=self.uuid, now=now)
             return self._merged(version, step, all_ends)
         if state.rule != self.rule:
@@ -216,20 +314,6 @@ class Topic:
         remaining = sum(all_ends[index] - end for index, end in step.ends.items())
         counts = {name: step.total(name) for name in COUNTS}
         return Merged(self.name, version, dict(sorted(step.start.items())), dict(sorted(step.ends.items())), remaining=remaining, **counts)
-
-    def _require_whole_log(self, ends: Mapping[int, int]) -> None:
-        """Refuse what needs every record ever appended when the log lacks one (SEMANTICS Q17)."""
-        from pyspark.sql import functions as F
-
-        with delta.door(self.bronze):
-            rows = bronze.records(self._log).groupBy("partition").agg(F.count(F.lit(1)).alias("held")).collect()
-        held = {row["partition"]: row["held"] for row in rows}
-        for index, end in sorted(ends.items()):
-            if held.get(index, 0) != end:
-                raise LogIncomplete(
-                    f"{self.name}: partition {index} of the log holds {held.get(index, 0)} of {end} records: those that could win under another rule"
-                    " are gone. Nothing was changed.", expected=end, actual=held.get(index, 0), partition=index,
-                )  # fmt: skip
 
     def configure(self, settings: Mapping[str, Any] | None = None, *, value: str | None = None) -> TopicDescription:
         """Change settings (None removes one), or widen the value's type.
@@ -259,7 +343,7 @@ class Topic:
         kind = declared_type(self.spark, value, what="value") if value is not None else self.types.value
         rule.version_type(kind)
         if rule != self.rule and any(set(wanted) & set(RULE_SETTINGS)):
-            self._require_whole_log(self.ends())
+            bronze.require_whole(self._log, self.name, self.ends())
         if value is not None:
             self._widen(kind)
         changes: dict[str, str | None] = {PREFIX + name: text for name, text in parsed.items()} | {PREFIX + name: None for name in removed}
@@ -283,7 +367,21 @@ class Topic:
 
     def ends(self) -> dict[int, int]:
         """Partition to log end offset, the next offset to be given. Cost: two small Spark queries."""
-        return {index: tail.end for index, tail in sorted(bronze.tails(self._log).items())}
+        return {index: tail.end for index, tail in sorted(log_end(self._log).tails.items())}
+
+    def position(self) -> Position:
+        """Where a reader that has read everything stands: every partition's log end, and the epoch. Cost: as `ends`."""
+        end = log_end(self._log)
+        epoch = max(tail.epoch for tail in end.tails.values())
+        return Position({index: tail.end for index, tail in sorted(end.tails.items())}, epoch)
+
+    def verify(self) -> Verified:
+        """Prove the topic by recomputation: commits of other writers, offsets given twice or missing, silver against a fold of the log.
+
+        Cost: the history of the log, one pass over the log, one fold of it, one full join with silver. Nothing is changed.
+        """
+        self.refresh()
+        return verify.verify(self._log, self.name, self.silver)
 
     def rows(self, at: At = None) -> DataFrame:
         """Silver as stored, without control rows: one row per (partition, key), tombstones included, in no order."""
@@ -349,35 +447,8 @@ class Topic:
 
     def status(self) -> TopicStatus:
         """Where the topic stands. Cost: five small Spark jobs; silver's flags and the control rows of the log are read."""
-        from pyspark.sql import functions as F
-
         self.refresh()
-        tails, state = bronze.tails(self._log), silver.progress(self.spark, self.silver)
-        with delta.door(self.silver):
-            held = {row["tombstone"]: row["count"] for row in silver.rows(self.spark, self.silver).groupBy("tombstone").count().collect()}
-            records = bronze.records(self._log).count()
-            unmerged = sum(tail.end - state.next[index] for index, tail in tails.items())
-            age = None
-            if unmerged:
-                behind = [
-                    (F.col("partition") == index) & (F.col("offset") >= state.next[index])
-                    for index, tail in tails.items()
-                    if tail.end > state.next[index]
-                ]
-                waiting = behind[0]
-                for one in behind[1:]:
-                    waiting = waiting | one
-                oldest = delta.read(self.spark, self.bronze).filter((F.col("segment") >= 0) & F.col("control").isNull() & waiting)
-                first = oldest.agg(F.min(F.unix_millis("appended_at"))).collect()[0][0]
-                age = None if first is None else self.clock() - first
-        partitions = [
-            PartitionStatus(index, 0, tail.end, state.next[index], tail.segment, tail.octets) for index, tail in sorted(tails.items())
-        ]
-        return TopicStatus(
-            self.name, str(self.rule), records, sum(held.values()), held.get(False, 0), held.get(True, 0), unmerged, age,
-            int(delta.history(self.spark, self.bronze, 1)[0]["version"]), int(delta.history(self.spark, self.silver, 1)[0]["version"]),
-            max(tail.epoch for tail in tails.values()), partitions, state.totals(),
-        )  # fmt: skip
+        return status.status(self._log, self.name, now=self.clock())
 
 
 def _moment(at: At) -> int | str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator
@@ -41,6 +42,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The one Spark session of the run: two cores, small shuffles, tables of a catalog in a temporary warehouse."""
     from lakelog.session import local_session
 
+    if os.environ.get("LAKELOG_TEST_SESSION") == "connect":
+        yield from _connect_session(str(tmp_path_factory.mktemp("warehouse")))
+        return
     session = local_session(
         "lakelog-tests",
         master="local[2]",
@@ -55,6 +59,33 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     yield session
     session.stop()
     gc.collect()
+
+
+def _connect_session(warehouse: str) -> Iterator[SparkSession]:
+    """A Spark Connect session with a server of its own in this process' care: no Java within reach of the client."""
+    from pyspark.sql import SparkSession
+
+    from lakelog.session import DELTA_CONF, LEAKING_VARIABLES, delta_jars
+
+    for name in LEAKING_VARIABLES:
+        os.environ.pop(name, None)
+    builder = SparkSession.builder.remote("local[2]").config("spark.jars", ",".join(map(str, delta_jars(print))))
+    settings = {
+        **DELTA_CONF,
+        "spark.driver.memory": "2g",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": warehouse,
+        "spark.databricks.delta.snapshotPartitions": "1",
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
+    }
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    import delta.connect.exceptions  # noqa: F401 - so that conflicts arrive as Delta's own errors
+
+    yield session
+    session.stop()
 
 
 @pytest.fixture

@@ -47,7 +47,11 @@ class Rule:
             return (int.from_bytes(named[-1], "big", signed=True),) if usable else None
         if self.strategy == "column" and record.value is not None:
             fields = [record.value[index] for index in self.columns]
-            return tuple((item is not None, item if item is not None else 0) for item in fields) if any(f is not None for f in fields) else None
+            return (
+                tuple((item is not None, item if item is not None else 0) for item in fields)
+                if any(f is not None for f in fields)
+                else None
+            )
         return None
 
     def invalid(self, record: Record) -> bool:

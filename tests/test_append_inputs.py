@@ -96,7 +96,9 @@ BAD_LINES = {
 def test_a_bad_line_is_named_by_file_and_line_and_nothing_is_written(bad: str, text: Topic, tmp_path: Path) -> None:
     """Whoever sent the file can open it at that line; a blank line before it counts, as it does in an editor."""
     line, name, word = BAD_LINES[bad]
-    path = _write(tmp_path / "batch.ndjson", '{"key": "a", "value": "x"}', "", '{"key": "b", "value": "y"}', line, '{"key": "c", "value": "z"}')
+    path = _write(
+        tmp_path / "batch.ndjson", '{"key": "a", "value": "x"}', "", '{"key": "b", "value": "y"}', line, '{"key": "c", "value": "z"}'
+    )
     error = _refuses(text, lambda: text.append(path), InvalidRecords, "batch.ndjson", "line 4", word, name=name)
     assert (error.records, error.count) == ([2], 1)
     assert (error.problems[0]["line"], Path(error.problems[0]["file"]).name) == (4, "batch.ndjson")
@@ -247,7 +249,9 @@ def test_records_as_dicts_carry_every_field(house: Lake) -> None:
 
 def test_a_frame_of_records_and_a_frame_of_flat_columns_say_the_same(orders: Topic, spark: SparkSession) -> None:
     """A frame with ``key`` is taken as records; one without is packed by the names of the fields."""
-    flat = spark.sql("SELECT 7L AS order_id, 'EU' AS region, 'paid' AS status, CAST(9.5 AS DECIMAL(10,2)) AS amount, TIMESTAMP_MILLIS(5) AS _timestamp")
+    flat = spark.sql(
+        "SELECT 7L AS order_id, 'EU' AS region, 'paid' AS status, CAST(9.5 AS DECIMAL(10,2)) AS amount, TIMESTAMP_MILLIS(5) AS _timestamp"
+    )
     records = spark.sql(
         "SELECT named_struct('order_id', 7L, 'region', 'EU') AS key, named_struct('status', 'paid', 'amount', CAST(9.5 AS DECIMAL(10,2))) AS value,"
         " TIMESTAMP_MILLIS(5) AS timestamp"
@@ -257,7 +261,9 @@ def test_a_frame_of_records_and_a_frame_of_flat_columns_say_the_same(orders: Top
     first, second = _log(orders, "key.order_id", "key.region", "value.status", "value.amount", "unix_millis(timestamp)", "tombstone")[:2]
     assert first == second
     orders.merge()
-    assert orders.latest().filter("order_id = 7").select("order_id", "region", "status", "_offset", "_partition").collect() == [(7, "EU", "paid", 1, 0)]
+    assert orders.latest().filter("order_id = 7").select("order_id", "region", "status", "_offset", "_partition").collect() == [
+        (7, "EU", "paid", 1, 0)
+    ]
     orders.append(spark.sql("SELECT 7L AS order_id, 'EU' AS region, true AS _tombstone"))
     orders.merge()
     assert orders.latest().filter("order_id = 7").count() == 0

@@ -200,7 +200,10 @@ def test_records_go_in_and_out_in_every_form(here: Path, cli: Cli) -> None:
     query = shlex.quote("SELECT key, value FROM orders ORDER BY key")
     assert cli(f"sql {query} --format csv").out == "key,value\na,1\nb,2\n"
     assert cli(f"sql {query} --format json --limit 1").out == '{"key": "a", "value": "1"}\n'
-    assert json.loads(cli(f"sql {query} --json").out) == {"columns": ["key", "value"], "rows": [{"key": "a", "value": "1"}, {"key": "b", "value": "2"}]}
+    assert json.loads(cli(f"sql {query} --json").out) == {
+        "columns": ["key", "value"],
+        "rows": [{"key": "a", "value": "1"}, {"key": "b", "value": "2"}],
+    }
     for wrong in ("SELECT nope FROM orders", "SELEC 1", "SELECT 1/0"):
         answer = cli(["sql", wrong])
         assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1), answer
@@ -239,7 +242,9 @@ def test_jobs_report_one_line_and_the_code_of_the_error(here: Path, cli: Cli, ca
     assert report("merge", "--root", str(here / "elsewhere"))[0] == 5
 
 
-def test_demo_shows_what_it_says_and_its_next_commands_work(spark: SparkSession, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_demo_shows_what_it_says_and_its_next_commands_work(
+    spark: SparkSession, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     answer = cli(["demo", "--into", str(tmp_path / "demo")])
 
     assert (answer.code, answer.err) == (0, "")

@@ -128,7 +128,11 @@ def test_under_timestamp_the_result_is_that_of_plain_python(repository: str, lak
     assert {row["key"]: row["offset"] for row in rows} == {key: offset for key, (_, offset) in expected.items()}
     for row in rows:
         record = history.records[row["offset"]]
-        assert (row["tombstone"], row["commit"], row["blob"]) == (record["tombstone"], record["value"]["commit"], record["value"].get("blob"))
+        assert (row["tombstone"], row["commit"], row["blob"]) == (
+            record["tombstone"],
+            record["value"]["commit"],
+            record["value"].get("blob"),
+        )
     assert topic.status().counts["late"] == late
 
 

@@ -14,16 +14,47 @@ import pytest
 ROOT = Path(__file__).parent.parent
 # Imports go down, or left on the same floor.
 FLOORS = (
-    ("errors",),
-    ("results", "config", "records", "ordering", "segments", "steps"),
+    ("errors", "failpoint"),
+    ("results", "config", "records", "ordering", "condition", "segments", "steps"),
     ("session", "delta"),
-    ("sources", "staging", "bronze", "fold", "silver", "evolution", "views"),
-    ("topic", "lake"),
+    (
+        "sources",
+        "staging",
+        "tail",
+        "tokens",
+        "conditional",
+        "bronze",
+        "bulk",
+        "fold",
+        "silver",
+        "evolution",
+        "views",
+        "status",
+        "verify",
+        "identity",
+    ),
+    ("topic", "commit_log", "lake"),
     ("settings", "show", "doctor", "demo", "call", "admin", "cli"),
 )
 PLACE = {name: (floor, index) for floor, names in enumerate(FLOORS) for index, name in enumerate(names)}
 # Where rows come to the driver: bounded metadata behind the doors, and the printing of results.
-COLLECTORS = ("delta", "sources", "staging", "bronze", "fold", "silver", "topic", "lake", "show")
+COLLECTORS = (
+    "delta",
+    "sources",
+    "staging",
+    "tail",
+    "tokens",
+    "conditional",
+    "bronze",
+    "bulk",
+    "fold",
+    "silver",
+    "status",
+    "verify",
+    "topic",
+    "lake",
+    "show",
+)
 BANNED_CALLS = {
     "_jvm": "the public DataFrame and SQL API (Spark Connect has no JVM)",
     "_jsc": "the public DataFrame and SQL API (Spark Connect has no JVM)",
@@ -41,12 +72,13 @@ BANNED_NAMES = ("utils", "util", "helpers", "common", "base", "core", "manager",
 LINES_MOST, FUNCTION_MOST, JOB_MOST = 300, 60, 40
 # Larger, with the reason; the number is where it ends.
 LARGER_FILES: dict[str, tuple[int, str]] = {
-    "bronze": (480, "the append is one story: validate, stage, guard, write"),
-    "topic": (420, "the verbs people call, half of it docstrings"),
+    "bronze": (340, "the append is one story: place, guard, write"),
+    "topic": (480, "the verbs people call, half of it docstrings"),
     "sources": (400, "every shape of input in one place"),
-    "silver": (350, "the merge and its control rows change together"),
-    "delta": (350, "the one door to Delta"),
-    "lake": (320, "the verbs of the lake, half of it docstrings"),
+    "silver": (370, "the merge and its control rows change together"),
+    "delta": (370, "the one door to Delta"),
+    "cli": (330, "the verbs of the command line, a function each"),
+    "lake": (330, "the verbs of the lake, half of it docstrings"),
 }
 LARGER_FUNCTIONS = {"local_session": (70, "a table of Spark settings")}
 # Addresses of registries and paths of a machine, in pieces so that this file does not hold them.
@@ -132,7 +164,9 @@ def test_files_and_functions_can_be_held_in_the_head() -> None:
             wrong.append(f"{path.name} has {lines} lines, at most {most}: a noun has a file, split it")
         for node in ast.walk(tree):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                length = (node.end_lineno or node.lineno) - node.lineno + 1
+                # A docstring may be as long as its reader needs.
+                first = node.body[1] if ast.get_docstring(node) and len(node.body) > 1 else node.body[0]
+                length = (node.end_lineno or node.lineno) - first.lineno + 1
                 if length > LARGER_FUNCTIONS.get(node.name, (FUNCTION_MOST, ""))[0]:
                     wrong.append(f"{path.name}:{node.lineno} {node.name} has {length} lines, at most {FUNCTION_MOST}: name its steps")
     assert not wrong, "\n".join(wrong)

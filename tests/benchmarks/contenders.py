@@ -29,9 +29,9 @@ def recipe(spark, data: Path, work: Path, batches: list[str], *, expert: bool) -
         figures: dict = {"batch": name}
         with measured(table, figures):
             spark.read.parquet(str(data / name)).createOrReplaceTempView("batch")
-            source = "SELECT key, payload, version FROM (SELECT *, row_number() OVER (PARTITION BY key ORDER BY version DESC, id DESC) r FROM batch) WHERE r = 1"
+            numbered = "SELECT *, row_number() OVER (PARTITION BY key ORDER BY version DESC, id DESC) r FROM batch"
+            source = f"SELECT key, payload, version FROM ({numbered}) WHERE r = 1"
             if expert:
-                source = source.replace("SELECT key", "SELECT /*+ BROADCAST(batch) */ key", 1)
                 spark.sql(source).hint("broadcast").createOrReplaceTempView("winners")
             else:
                 spark.sql(source).createOrReplaceTempView("winners")

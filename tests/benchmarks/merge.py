@@ -17,7 +17,9 @@ from pathlib import Path
 import duckdb
 
 CONTENDERS = ("naive", "expert", "lakelog", "lakelog-dv")
-PAYLOAD = "substr(md5({0}::VARCHAR) || md5(({0} + 1000000007)::VARCHAR) || md5(({0} + 2000000011)::VARCHAR) || md5(({0} + 3)::VARCHAR), 1, 100)"
+PAYLOAD = (
+    "substr(md5({0}::VARCHAR) || md5(({0} + 1000000007)::VARCHAR) || md5(({0} + 2000000011)::VARCHAR) || md5(({0} + 3)::VARCHAR), 1, 100)"
+)
 
 
 def make_data(folder: Path, keys: int, sizes: list[int], per_size: int) -> list[str]:
@@ -35,7 +37,8 @@ def make_data(folder: Path, keys: int, sizes: list[int], per_size: int) -> list[
     for number, (name, size, late) in enumerate(plan):
         (folder / name).mkdir()
         # 90 % of the records are of known keys, 10 % of new ones; late ones carry a version below the base table's.
-        known = f"CASE WHEN i % 10 = 9 AND {late} < 1 THEN {keys} + ({number * 1_000_003} + i) % {keys} ELSE (i * 104729 + {number * 7_368_787}) % {keys} END"
+        fresh, old = f"{keys} + ({number * 1_000_003} + i) % {keys}", f"(i * 104729 + {number * 7_368_787}) % {keys}"
+        known = f"CASE WHEN i % 10 = 9 AND {late} < 1 THEN {fresh} ELSE {old} END"
         version = f"CASE WHEN i % 100 < {int(late * 100)} THEN i % 1000 ELSE 10000000000 + {number}::BIGINT * 100000000 + i END"
         con.execute(
             f"COPY (SELECT i AS id, {key.format('k')} AS key, {PAYLOAD.format('(i + ' + str(number * 10**9) + ')')} AS payload, {version} AS version"
@@ -84,12 +87,18 @@ def main(keys: int, sizes: list[int], per_size: int, contenders: list[str]) -> N
         for contender, result in results.items():
             groups: dict[str, list[dict]] = {}
             for figures in result["batches"]:
-                groups.setdefault(figures["batch"].rsplit("-", 1)[0] if figures["batch"].startswith("batch") else figures["batch"], []).append(figures)
+                groups.setdefault(
+                    figures["batch"].rsplit("-", 1)[0] if figures["batch"].startswith("batch") else figures["batch"], []
+                ).append(figures)
             for name, group in groups.items():
-                middle = {field: statistics.median(one.get(field, 0) for one in group) for field in
-                          ("wall_s", "cpu_s", "written_mb", "files_rewritten", "append_cpu_s")}
-                print(f"{contender:12} {name:>12} {middle['wall_s']:8.2f} {middle['cpu_s']:8.2f} {middle['written_mb']:11.2f}"
-                      f" {middle['files_rewritten']:10.1f} {middle['append_cpu_s']:11.2f}")
+                middle = {
+                    field: statistics.median(one.get(field, 0) for one in group)
+                    for field in ("wall_s", "cpu_s", "written_mb", "files_rewritten", "append_cpu_s")
+                }
+                print(
+                    f"{contender:12} {name:>12} {middle['wall_s']:8.2f} {middle['cpu_s']:8.2f} {middle['written_mb']:11.2f}"
+                    f" {middle['files_rewritten']:10.1f} {middle['append_cpu_s']:11.2f}"
+                )
             print(f"{contender:12} {'peak MB':>12} {result['peak_mb']:8}")
     finally:
         shutil.rmtree(root, ignore_errors=True)

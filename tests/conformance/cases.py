@@ -71,7 +71,9 @@ def _unknown(case: Case) -> Iterator[str]:
         if step["do"] not in support.VERBS | support.PASSED_OVER:
             yield f"verb {step['do']}"
         if step["do"] == "append":
-            asked = {name for name in ("token", "epoch") if name in step} | {"expected" for record in step["records"] if "expected" in record}
+            asked = {name for name in ("token", "epoch") if name in step} | {
+                "expected" for record in step["records"] if "expected" in record
+            }
             yield from (f"append with {name}" for name in sorted(asked - support.APPEND_FIELDS))
         if step["do"] == "expect":
             yield from (f"expect {name}" for name in step if name not in support.LOOKS | {"do", "now", "expect"})
@@ -127,7 +129,11 @@ def _is_held(model: Model, step: Step) -> bool:
     """Whether the log, never cleaned, holds the first record of a request at its expected offset."""
     first = step["records"][0]
     log, at = model.log.get(first.get("partition", 0), []), first.get("expected", -1)
-    return 0 <= at < len(log) and (log[at].key, log[at].value, log[at].deletes) == (first["key"], first["value"], model_record(first, 0).deletes)
+    return 0 <= at < len(log) and (log[at].key, log[at].value, log[at].deletes) == (
+        first["key"],
+        first["value"],
+        model_record(first, 0).deletes,
+    )
 
 
 def rules_of(cases: Iterable[Case]) -> set[int]:

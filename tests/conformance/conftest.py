@@ -29,7 +29,6 @@ class Choice:
         self.complete = folder is not None
 
 
-
 CHOICE = pytest.StashKey[Choice]()
 RAN = pytest.StashKey[list[str]]()
 
@@ -93,7 +92,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     terminalreporter.write_line(f"{len(ran)} ran, {left} more can run (long suite), {len(choice.waiting)} wait")
     if partial:
         verbs = " and ".join(sorted(support.PASSED_OVER))
-        terminalreporter.write_line(f"partial, {verbs} passed over and the log after them not compared ({len(partial)}): {' '.join(partial)}")
+        terminalreporter.write_line(
+            f"partial, {verbs} passed over and the log after them not compared ({len(partial)}): {' '.join(partial)}"
+        )
     by_reason: dict[str, list[str]] = {}
     for name, reasons in choice.waiting.items():
         by_reason.setdefault(", ".join(reasons), []).append(name)

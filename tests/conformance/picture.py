@@ -42,7 +42,9 @@ class Picture:
         def ours(by_partition: dict[int, Any]) -> dict[int, Any]:
             return {index - base: value for index, value in by_partition.items() if base <= index < base + count}
 
-        return Picture(mine(self.log), mine(self.latest), mine(self.tombstones), ours(self.leo), ours(self.lso), ours(self.segments), self.epoch)
+        return Picture(
+            mine(self.log), mine(self.latest), mine(self.tombstones), ours(self.leo), ours(self.lso), ours(self.segments), self.epoch
+        )
 
     def unlike(self, name: str, wanted: Any) -> Iterator[tuple[Any, Any]]:
         """(expected, actual) of everything under that name that is not as a case wants it."""
@@ -93,7 +95,12 @@ class Camera:
         """The topic as it is now, through a Topic opened anew: all rows in one Spark action, the rest as far as asked for."""
         topic = self.lake.topic(self.name)
         rows = _collected(
-            {"latest": _view(topic.latest()), "tombstones": _view(topic.deleted()), "stored": _stored(topic.rows()), "log": _log(topic.read())}
+            {
+                "latest": _view(topic.latest()),
+                "tombstones": _view(topic.deleted()),
+                "stored": _stored(topic.rows()),
+                "log": _log(topic.read()),
+            }
         )
         status = topic.status() if {"lso", "epoch"} & names else None
         return Picture(
@@ -174,7 +181,9 @@ def _collected(frames: dict[str, DataFrame]) -> dict[str, Rows]:
 def _agreed(views: dict[str, Rows]) -> tuple[Rows, Rows]:
     """Live rows and tombstones as the views show them, with the epoch of silver's rows, which must tell the same."""
     stored = {(row["partition"], row["key"]): row for row in views["stored"]}
-    assert len(stored) == len(views["stored"]) == len(views["latest"]) + len(views["tombstones"]), "silver holds exactly one row per partition and key"
+    assert len(stored) == len(views["stored"]) == len(views["latest"]) + len(views["tombstones"]), (
+        "silver holds exactly one row per partition and key"
+    )
     for name, deleted in (("latest", False), ("tombstones", True)):
         for row in views[name]:
             same = stored[row["partition"], row["key"]]

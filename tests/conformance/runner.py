@@ -91,7 +91,9 @@ class Group:
         if first.warns is not None:
             told = set(self.topic.config.warnings())
             if told != set(first.warns) or not all(any(name in str(warning.message) for warning in warned) for name in first.warns):
-                self.seats[0].fail(0, "warnings at creation", list(first.warns), sorted(told) + [str(warning.message) for warning in warned])
+                self.seats[0].fail(
+                    0, "warnings at creation", list(first.warns), sorted(told) + [str(warning.message) for warning in warned]
+                )
 
     def run(self) -> dict[str, list[str]]:
         """Execute all; failures by case id."""

@@ -10,7 +10,7 @@ VERBS = {"append", "merge", "configure", "rebuild", "read", "expect"}
 # Steps that are passed over as long as they cannot run: the case is partial, and what they would have changed is not compared.
 PASSED_OVER = {"roll", "clean"} - VERBS
 # Fields of an append's step or records that are understood beyond key, value, timestamp, headers, tombstone and partition.
-APPEND_FIELDS: set[str] = set()  # later: "expected", "token", "epoch"
+APPEND_FIELDS = {"expected", "token", "epoch"}
 # Fields of an `expect` step that can be seen.
 LOOKS = {"log", "records", "latest", "tombstones", "leo", "lso", "epoch", "segments", "counts", "config"}
 # Counts that exist; the others belong to the cleaner.

@@ -33,7 +33,9 @@ def _disagreements(case: Case) -> list[Any]:
 def test_the_oracle_agrees_with_every_case_it_can_follow() -> None:
     """An oracle that is wrong in the same way as the code proves nothing; the cases were written by neither."""
     cases = [
-        case for case in read(DEFAULT) if not waits_for(case) and not case.exact and not any(step["do"] in NOT_MODELLED for step in case.steps)
+        case
+        for case in read(DEFAULT)
+        if not waits_for(case) and not case.exact and not any(step["do"] in NOT_MODELLED for step in case.steps)
     ]
     assert len(cases) > 60
     assert [difference for case in cases for difference in _disagreements(case)] == []

@@ -45,7 +45,10 @@ def _refused(lake: Lake, examples: int, *, derandomize: bool) -> None:
         partitions = [chance.randint(0, 2) for _ in range(chance.randint(1, 6))]
         bad = chance.sample(range(len(partitions)), min(len(partitions), chance.randint(1, 3)))
         wrong = {position: chance.choice(sorted(BAD)) for position in bad}
-        records = [{**GOOD, "partition": partition, **(BAD[wrong[index]][1] if index in wrong else {})} for index, partition in enumerate(partitions)]
+        records = [
+            {**GOOD, "partition": partition, **(BAD[wrong[index]][1] if index in wrong else {})}
+            for index, partition in enumerate(partitions)
+        ]
         before, ends = versions(lake.root, topic.name), topic.ends()
         with pytest.raises(InvalidRecords) as refused:
             topic.append(records)
@@ -96,7 +99,14 @@ def _follow(lake: Lake, logs: list[list[Record]], cut: Cut) -> None:
         sent = [(offset, record.key, *topics.seen(record)) for offset, record in enumerate(model.log.get(partition, []))]
         topics.same(topic, model, {partition: records}, {partition: sent})
     for index, ends in enumerate(commits[1:], 1):  # law 10, seen from outside: every version of the table holds whole appends
-        held = lake.spark.read.format("delta").option("versionAsOf", first + index).load(table).filter("control IS NULL").groupBy("partition").count()
+        held = (
+            lake.spark.read.format("delta")
+            .option("versionAsOf", first + index)
+            .load(table)
+            .filter("control IS NULL")
+            .groupBy("partition")
+            .count()
+        )
         assert {row["partition"]: row["count"] for row in held.collect()} == {partition: end for partition, end in ends.items() if end}
     _merge_in_steps(topic, model, commits, cut)
 

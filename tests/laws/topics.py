@@ -17,7 +17,9 @@ Winners = dict[tuple[int, bytes], tuple[int, Record]]
 
 def fresh(lake: Lake, kind: Kind, *, partitions: int, config: dict[str, Any] | None = None) -> Topic:
     """A new topic of a kind."""
-    return lake.create_topic(f"t{next(_names)}", key=kind.key, value=kind.value, partitions=partitions, config={**kind.config, **(config or {})})
+    return lake.create_topic(
+        f"t{next(_names)}", key=kind.key, value=kind.value, partitions=partitions, config={**kind.config, **(config or {})}
+    )
 
 
 def _json(octets: bytes | None) -> Any:

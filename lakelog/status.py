@@ -1,0 +1,61 @@
+"""Where a topic stands: what its log and its latest table hold, and what waits for a merge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from lakelog import bronze, delta, silver
+from lakelog.results import PartitionStatus, TopicStatus
+from lakelog.staging import Log
+from lakelog.tail import log_end
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def status(log: Log, name: str, *, now: int) -> TopicStatus:
+    """Counts, log ends and progress.
+
+    Cost: five small Spark jobs; of silver the flags are read, of the log its control rows and, where something waits, the waiting records'
+    times.
+    """
+    end, state = log_end(log), silver.progress(log.spark, log.silver)
+    ends = {index: tail.end for index, tail in end.tails.items()}
+    with delta.door(log.silver):
+        held = {row["tombstone"]: row["count"] for row in silver.rows(log.spark, log.silver).groupBy("tombstone").count().collect()}
+        records = bronze.records(log).count()
+        age = _oldest_age(log, state.next, ends, now)
+    partitions = [
+        PartitionStatus(index, 0, tail.end, state.next[index], tail.segment, tail.octets) for index, tail in sorted(end.tails.items())
+    ]
+    return TopicStatus(
+        topic=name,
+        rule=str(log.rule),
+        records=records,
+        keys=sum(held.values()),
+        live=held.get(False, 0),
+        tombstones=held.get(True, 0),
+        unmerged_records=sum(ends[index] - state.next[index] for index in ends),
+        unmerged_age_ms=age,
+        bronze_version=end.version,
+        silver_version=int(delta.history(log.spark, log.silver, 1)[0]["version"]),
+        epoch=max(tail.epoch for tail in end.tails.values()),
+        partitions=partitions,
+        counts=state.totals(),
+    )
+
+
+def _oldest_age(log: Log, start: Mapping[int, int], ends: Mapping[int, int], now: int) -> int | None:
+    """How long the oldest record that is not merged has waited, in milliseconds; None when none waits."""
+    from pyspark.sql import functions as F
+
+    waiting = [(index, start[index]) for index, end in sorted(ends.items()) if end > start[index]]
+    if not waiting:
+        return None
+    rows: DataFrame = delta.read(log.spark, log.table).filter((F.col("segment") >= 0) & F.col("control").isNull())
+    rows = rows.filter(F.col("partition").isin([index for index, _ in waiting]) & (F.col("offset") >= min(low for _, low in waiting)))
+    limits = delta.small_frame(log.spark, "w_partition INT, w_low BIGINT", waiting)
+    behind = (F.col("partition") == F.col("w_partition")) & (F.col("offset") >= F.col("w_low"))
+    first = rows.join(F.broadcast(limits), behind, "left_semi").agg(F.min(F.unix_millis("appended_at"))).collect()[0][0]
+    return None if first is None else now - int(first)

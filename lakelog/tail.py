@@ -1,0 +1,185 @@
+"""The log's end, read cold at a cost that does not grow with the log, and what other writers did to the table since.
+
+Every lakelog commit on bronze carries a note (its user metadata): where the log ends are and up to which version the commits were looked
+at. The ends are a hint where to look, never the truth; commits without a note that changed data are another writer's and are named.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakelog import delta
+from lakelog.errors import Damaged
+from lakelog.segments import Tail
+from lakelog.staging import Log
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row
+
+# Delta's operations that change no record: properties, columns, files rewritten as they are.
+HARMLESS = ("OPTIMIZE", "VACUUM", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "ADD COLUMN", "CHANGE COLUMN", "UPGRADE PROTOCOL", "COMPUTE STATS",
+            "ADD FEATURE", "REORG", "CREATE", "SET TABLE PROPERTIES")  # fmt: skip
+# So many commits are looked at in one go for other writers; beyond, `verify` does.
+LOOK_BACK = 200
+
+
+@dataclass(frozen=True)
+class LogEnd:
+    """The end of the log at a version of bronze: a tail per partition asked for, and what the notes say of the others."""
+
+    version: int
+    tails: dict[int, Tail]
+    noted: dict[int, int]
+
+    def covers(self, partitions: Sequence[int]) -> bool:
+        """Whether the tails of all these partitions are known."""
+        return all(index in self.tails for index in partitions)
+
+    def ends(self) -> dict[int, int]:
+        """Log ends for the next note: what is known, else what was noted."""
+        return self.noted | {index: tail.end for index, tail in self.tails.items()}
+
+
+def note(kind: str, *, ends: Mapping[int, int], checked: int, **more: Any) -> str:
+    """The user metadata of a lakelog commit on bronze."""
+    return json.dumps({"lakelog": kind, **more, "checked": checked, "ends": {str(index): end for index, end in sorted(ends.items())}})
+
+
+def _noted(row: Row) -> dict[str, Any]:
+    try:
+        found = json.loads(row["userMetadata"] or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) and "lakelog" in found else {}
+
+
+def foreign_commits(rows: Sequence[Row]) -> list[Row]:
+    """The commits among these that changed records and are not lakelog's."""
+    strange = []
+    for row in rows:
+        created = row["version"] == 0
+        if not created and not _noted(row) and not row["operation"].upper().startswith(HARMLESS):
+            strange.append(row)
+    return strange
+
+
+def describe_foreign(row: Row) -> str:
+    """A foreign commit in words: version, time, operation, engine, user."""
+    who = row["userName"] or row["userId"]
+    by = f"{row['engineInfo'] or 'an unknown engine'}{f', user {who}' if who else ''}"
+    return f"version {row['version']} of {row['timestamp']} ({row['operation']} by {by})"
+
+
+def newest_commit(log: Log) -> tuple[int, dict[str, Any]]:
+    """Bronze's version and the newest commit's note (empty when it has none); refuses what another writer did since the last look.
+
+    Raises:
+        Damaged: a commit that is not lakelog's changed records; it is named.
+    """
+    newest = delta.history(log.spark, log.table, 1)[0]
+    version, found = int(newest["version"]), _noted(newest)
+    checked = int(found.get("checked", -1)) if found else -1
+    unseen = version - checked - 1 if found else version
+    rows = [newest]
+    if (found and unseen > 0) or not found:
+        rows = delta.history(log.spark, log.table, min(max(unseen, 1) + 1, LOOK_BACK))
+        latest_note = next((_noted(row) for row in rows if _noted(row)), {})
+        found = latest_note
+        reached = next((int(_noted(row)["checked"]) for row in rows if _noted(row)), -1)
+        rows = [row for row in rows if row["version"] > reached]
+    strange = foreign_commits(rows)
+    if strange:
+        raise Damaged(
+            f"{log.table}: another writer changed the log: {describe_foreign(strange[-1])}. lakelog gives the offsets itself; take that commit"
+            " back, append its records with lakelog, and run verify.",
+            version=strange[-1]["version"],
+        )
+    return version, found
+
+
+def log_end(log: Log, partitions: Sequence[int] | None = None, known: LogEnd | None = None) -> LogEnd:
+    """The end of each partition's log (of all, when none are named).
+
+    Args:
+        log: the topic's log.
+        partitions: those wanted.
+        known: as this process last saw it; good as long as bronze is still at that version.
+
+    Raises:
+        Damaged: another writer changed the log, or its control rows are missing.
+
+    Cost: one look at the newest commit; unless ``known`` still holds, one small Spark query. What it reads does not grow with the log: files
+    before the noted ends are skipped by their statistics.
+    """
+    wanted = list(partitions) if partitions is not None else list(range(log.partitions))
+    version, found = newest_commit(log)
+    if known is not None and known.version == version and known.covers(wanted):
+        return known
+    hints = {int(index): int(end) for index, end in found.get("ends", {}).items()}
+    tails = _read(log, wanted, hints)
+    wrong = [index for index in wanted if tails[index].end < hints.get(index, 0)]
+    if wrong:
+        tails |= _read(log, wrong, {})
+    return LogEnd(version, tails, hints)
+
+
+def clusters(hints: Mapping[int, int], most: int = 16) -> list[tuple[int, list[int]]]:
+    """Partitions with about the same noted end, to be read together from the least of them on: (least end, partitions).
+
+    Statistics skip the files before the least; one scan a cluster, so that a short partition does not make the long ones be read from far
+    back.
+    """
+    found: list[tuple[int, list[int]]] = []
+    for index, end in sorted(hints.items(), key=lambda item: (item[1], item[0])):
+        near = found and end <= found[-1][0] * 1.1 + 1000 * (found[-1][0] > 0)
+        if found and (near or len(found) == most):
+            found[-1][1].append(index)
+        else:
+            found.append((end, [index]))
+    return found
+
+
+def _read(log: Log, partitions: list[int], hints: Mapping[int, int]) -> dict[int, Tail]:
+    """The tails as their newest rows say: the control row of the last batch, and segment -1 for the epoch."""
+    from pyspark.sql import functions as F
+
+    table = delta.read(log.spark, log.table)
+    columns = ["partition", "segment", "offset", "epoch", "control"]
+    wanted = table.filter(F.col("partition").isin(partitions) & (F.col("segment") == -1)).select(*columns)
+    for least, group in clusters({index: hints.get(index, 0) for index in partitions}):
+        newest = table.filter(F.col("partition").isin(group) & (F.col("segment") >= 0) & (F.col("offset") >= least - 1))
+        highest = newest.groupBy("partition").agg(F.max("offset").alias("offset"))
+        wanted = wanted.unionAll(newest.filter(F.col("control").isNotNull()).select(*columns)).unionAll(
+            highest.select("partition", F.lit(-2).cast("bigint"), "offset", F.lit(None).cast("int"), F.lit(None).cast("string"))
+        )
+    with delta.door(log.table):
+        rows = wanted.collect()
+    ends: dict[int, Row] = {}
+    epochs: dict[int, int] = {}
+    top: dict[int, int] = {}
+    for row in rows:
+        index = row["partition"]
+        if row["segment"] == -2:
+            top[index] = row["offset"]
+        elif row["segment"] == -1:
+            epochs[index] = max(row["epoch"], epochs.get(index, 0))
+        elif index not in ends or row["offset"] > ends[index]["offset"]:
+            ends[index] = row
+    found = {}
+    for index in partitions:
+        if index not in epochs:
+            raise Damaged(f"{log.table}: partition {index} has no epoch row. The log is not as lakelog left it.")
+        last = ends[index]["offset"] if index in ends else -1
+        if top.get(index, -1) != last:
+            raise Damaged(
+                f"{log.table}: partition {index} holds offset {top[index]} beyond its log end {last + 1}: another writer was here. Run verify."
+            )
+        if index in ends:
+            content = json.loads(ends[index]["control"])
+            found[index] = Tail(index, last + 1, ends[index]["segment"], content["octets"], content["first"], epochs[index])
+        else:
+            found[index] = Tail(index, 0, 0, 0, None, epochs[index])
+    return found

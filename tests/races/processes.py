@@ -1,0 +1,71 @@
+"""Writers as processes: started together, read to their end, killed at a moment."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).parent.parent.parent
+
+
+def start(plan: dict[str, Any], *, failpoint: str = "") -> subprocess.Popen[str]:
+    """A writer in a process group of its own (its Java with it), waiting for ``go`` unless the plan says otherwise."""
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    environment |= {"LAKELOG_FAILPOINT": failpoint} if failpoint else {}
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.races.worker", json.dumps(plan)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=REPOSITORY,
+        start_new_session=True,
+    )  # fmt: skip
+
+
+def race(plans: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Run the plans at once, from the same moment on; returns every writer's lines. A writer that breaks fails the test."""
+    writers = [(plan["name"], start(plan)) for plan in plans]
+    try:
+        for name, writer in writers:
+            assert writer.stdout is not None
+            first = writer.stdout.readline()
+            assert json.loads(first or "{}").get("ready") == name, f"{name} did not start: {writer.stderr.read() if writer.stderr else ''}"
+        for _, writer in writers:
+            assert writer.stdin is not None
+            writer.stdin.write("go\n")
+            writer.stdin.flush()
+        lines = {}
+        for name, writer in writers:
+            out, err = writer.communicate(timeout=1500)
+            lines[name] = [json.loads(line) for line in out.splitlines()]
+            assert lines[name] and lines[name][-1] == {"end": name}, f"{name} broke: {err[-2000:]}"
+        return lines
+    finally:
+        for _, writer in writers:
+            kill(writer)
+
+
+def kill(writer: subprocess.Popen[str]) -> None:
+    """End a writer and its Java at once, as a crash would."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(writer.pid, signal.SIGKILL)
+    writer.wait(timeout=60)
+
+
+def kill_when(writer: subprocess.Popen[str], happened: Callable[[], bool], *, seconds: float = 300) -> bool:
+    """Kill a writer the moment something is seen on disk; False when it ended before."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if happened():
+            kill(writer)
+            return True
+        if writer.poll() is not None:
+            return False
+        time.sleep(0.002)
+    kill(writer)
+    raise AssertionError("the moment did not come")
