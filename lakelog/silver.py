@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 CONTROL_BUCKET = -1
+# Up to this many replaced rows are named by their offsets within the MERGE's statement.
+LITERALS = 30_000
 
 
 @dataclass(frozen=True)
@@ -202,18 +204,33 @@ def merge(log: Log, table: TableRef, state: Progress, ends: Mapping[int, int], *
     source = _stored(log, changes, now).select("*", F.col("old_offset").alias("match_offset")).drop("old_offset")
     source = source.unionAll(control.withColumn("match_offset", merged_until.cast("bigint")).select(*source.columns))
     source = folded.hinted(source.filter(F.expr(_gate(table, state))))
-    least = floor_of(min([least, *[state.offsets[index] for index in moved]]))
+    narrowed = _narrowed(log, changes, counts, least, [state.offsets[index] for index in moved])
     version = delta.merge(
         source,
         table,
         on=(
-            f"t.bucket IN ({', '.join(map(str, [CONTROL_BUCKET, *buckets]))}) AND t.bucket = s.bucket"
-            f"{f' AND t.offset >= {least}' if least else ''} AND t.partition = s.partition AND t.offset = s.match_offset"
+            f"t.bucket IN ({', '.join(map(str, [CONTROL_BUCKET, *buckets]))}) AND t.bucket = s.bucket{narrowed}"
+            " AND t.partition = s.partition AND t.offset = s.match_offset"
         ),
         clauses=f"WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED AND s.bucket > {CONTROL_BUCKET} THEN INSERT *",
         scatter=log.config.number("silver.buckets") > 1,
     )
     return version, Step(state.next, dict(ends), counts)
+
+
+def _narrowed(log: Log, changes: DataFrame, counts: Mapping[int, Mapping[str, int]], least: int, progress: list[int]) -> str:
+    """A condition on silver alone that holds for every row to be replaced, so that the others are dropped where they are read.
+
+    With deletion vectors a MERGE shuffles the whole target to find the new keys (an outer join that cannot broadcast the source); the few
+    offsets to be replaced, as literals, leave it nothing to shuffle. Without them every row of a touched file is read and written anyway.
+    """
+    replaced = sum(mine.get("updated", 0) + mine.get("deleted", 0) + mine.get("inserted", 0) for mine in counts.values())
+    if log.config.flag("deletion.vectors") and replaced <= LITERALS:
+        rows = changes.select("old_offset").distinct().collect()
+        offsets = sorted({*progress, *[row["old_offset"] for row in rows if row["old_offset"] is not None]})
+        return f" AND t.offset IN ({', '.join(map(str, offsets))})"
+    floor = floor_of(min([least, *progress]))
+    return f" AND t.offset >= {floor}" if floor else ""
 
 
 def floor_of(offset: int) -> int:

@@ -129,13 +129,12 @@ def log_end(log: Log, partitions: Sequence[int] | None = None, known: LogEnd | N
 def clusters(hints: Mapping[int, int], most: int = 16) -> list[tuple[int, list[int]]]:
     """Partitions with about the same noted end, to be read together from the least of them on: (least end, partitions).
 
-    Statistics skip the files before the least; one scan a cluster, so that a short partition does not make the long ones be read from far
-    back.
+    Statistics skip the files before the least. A scan costs more than a few files too many, so ends within ten thousand offsets or a
+    quarter of each other share one.
     """
     found: list[tuple[int, list[int]]] = []
     for index, end in sorted(hints.items(), key=lambda item: (item[1], item[0])):
-        near = found and end <= found[-1][0] * 1.1 + 1000 * (found[-1][0] > 0)
-        if found and (near or len(found) == most):
+        if found and (end <= max(found[-1][0] * 1.25, found[-1][0] + 10_000) or len(found) == most):
             found[-1][1].append(index)
         else:
             found.append((end, [index]))
@@ -147,39 +146,29 @@ def _read(log: Log, partitions: list[int], hints: Mapping[int, int]) -> dict[int
     from pyspark.sql import functions as F
 
     table = delta.read(log.spark, log.table)
-    columns = ["partition", "segment", "offset", "epoch", "control"]
-    wanted = table.filter(F.col("partition").isin(partitions) & (F.col("segment") == -1)).select(*columns)
+    none = F.lit(None).cast("struct<offset:bigint,segment:bigint,control:string>")
+    wanted = table.filter(F.col("partition").isin(partitions) & (F.col("segment") == -1))
+    wanted = wanted.groupBy("partition").agg(F.max("epoch").alias("epoch")).select("partition", "epoch", F.lit(-1).cast("bigint"), none)
     for least, group in clusters({index: hints.get(index, 0) for index in partitions}):
         newest = table.filter(F.col("partition").isin(group) & (F.col("segment") >= 0) & (F.col("offset") >= least - 1))
-        highest = newest.groupBy("partition").agg(F.max("offset").alias("offset"))
-        wanted = wanted.unionAll(newest.filter(F.col("control").isNotNull()).select(*columns)).unionAll(
-            highest.select("partition", F.lit(-2).cast("bigint"), "offset", F.lit(None).cast("int"), F.lit(None).cast("string"))
-        )
+        of_batches = F.when(F.col("control").isNotNull(), F.struct("offset", "segment", "control"))
+        ends = newest.groupBy("partition").agg(F.max("offset").alias("top"), F.max(of_batches).alias("last"))
+        wanted = wanted.unionAll(ends.select("partition", F.lit(None).cast("int"), "top", "last"))
     with delta.door(log.table):
         rows = wanted.collect()
-    ends: dict[int, Row] = {}
-    epochs: dict[int, int] = {}
-    top: dict[int, int] = {}
-    for row in rows:
-        index = row["partition"]
-        if row["segment"] == -2:
-            top[index] = row["offset"]
-        elif row["segment"] == -1:
-            epochs[index] = max(row["epoch"], epochs.get(index, 0))
-        elif index not in ends or row["offset"] > ends[index]["offset"]:
-            ends[index] = row
-    found = {}
-    for index in partitions:
-        if index not in epochs:
-            raise Damaged(f"{log.table}: partition {index} has no epoch row. The log is not as lakelog left it.")
-        last = ends[index]["offset"] if index in ends else -1
-        if top.get(index, -1) != last:
+    epochs = {row[0]: row[1] for row in rows if row[1] is not None}
+    found = {index: Tail(index, 0, 0, 0, None, epochs[index]) for index in partitions if index in epochs}
+    if len(found) < len(set(partitions)):
+        missing = min(set(partitions) - set(found))
+        raise Damaged(f"{log.table}: partition {missing} has no epoch row. The log is not as lakelog left it.")
+    for index, epoch, top, last in rows:
+        if epoch is not None:
+            continue
+        end = last["offset"] + 1 if last is not None else 0
+        if top >= end:
             raise Damaged(
-                f"{log.table}: partition {index} holds offset {top[index]} beyond its log end {last + 1}: another writer was here. Run verify."
+                f"{log.table}: partition {index} holds offset {top} beyond its log end {end}: another writer was here. Run verify."
             )
-        if index in ends:
-            content = json.loads(ends[index]["control"])
-            found[index] = Tail(index, last + 1, ends[index]["segment"], content["octets"], content["first"], epochs[index])
-        else:
-            found[index] = Tail(index, 0, 0, 0, None, epochs[index])
+        content = json.loads(last["control"])
+        found[index] = Tail(index, end, last["segment"], content["octets"], content["first"], epochs[index])
     return found

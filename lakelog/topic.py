@@ -291,8 +291,8 @@ class Topic:
                     expected=expected_version, actual=actual,
                 )  # fmt: skip
         state = silver.progress(self.spark, self.silver)
-        tails = log_end(log).tails
-        all_ends = {index: tail.end for index, tail in tails.items()}
+        self._end = log_end(log, known=self._end)
+        all_ends = {index: tail.end for index, tail in self._end.tails.items()}
         if rebuild:
             bronze.require_whole(log, self.name, all_ends)
             version, step = silver.rebuild(log, self.silver, state, all_ends, uuid=self.uuid, now=now)

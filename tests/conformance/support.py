@@ -15,6 +15,8 @@ APPEND_FIELDS = {"expected", "token", "epoch"}
 LOOKS = {"log", "records", "latest", "tombstones", "leo", "lso", "epoch", "segments", "counts", "config"}
 # Counts that exist; the others belong to the cleaner.
 COUNTS = {"invalid_versions", "ignored_deletes", "late"}
+# Cases that are about the cleaner itself, although a model without one agrees with all they look at.
+ABOUT_THE_CLEANER = {"Z04"}
 # Looks that a passed-over step may have changed.
 CHANGED_BY_CLEANING = {"log", "lso", "segments", "records", "first_dirty"}
 # The first epoch of a topic here; the cases count from 0.
