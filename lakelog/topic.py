@@ -293,7 +293,8 @@ class Topic:
         state = silver.progress(self.spark, self.silver)
         self._end = log_end(log, known=self._end)
         all_ends = {index: tail.end for index, tail in self._end.tails.items()}
-        if rebuild:
+        nothing_merged = all(offset == 0 for offset in state.next.values())
+        if rebuild or (state.rule != self.rule and nothing_merged):
             bronze.require_whole(log, self.name, all_ends)
             version, step = silver.rebuild(log, self.silver, state, all_ends, uuid=self.uuid, now=now)
             return self._merged(version, step, all_ends)
@@ -322,7 +323,8 @@ class Topic:
 
         Args:
             settings: name to value.
-            value: the value's new type: the old one with fields added at any place, or with wider types; old records read NULLs.
+            value: the value's new type: the old one with fields added at any place, or with wider types; old records read NULLs. A wider
+                type turns on Delta's type widening for the topic's tables, which not every reader knows; added fields need nothing.
 
         Raises:
             InvalidConfig: unknown, illegal or fixed settings, or a type that is not wider; nothing was changed.
