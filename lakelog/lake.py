@@ -289,7 +289,8 @@ class Lake:
             at: a version of silver or a time, for the views of the latest tables; topics that have no such version are left out.
 
         Raises:
-            InvalidRequest: the query is no SQL, or names what is not there (the views are listed).
+            InvalidRequest: the query is wrong.
+            NotFound: it names a table or view that is not there; the views are listed.
         """
         from pyspark.errors import AnalysisException
 
@@ -307,8 +308,11 @@ class Lake:
             return self.spark.sql(query)
         except AnalysisException as error:
             first = str(error).strip().splitlines()[0]
-            listed = ", ".join(view for name in registered for view in views.names(name)) or "none"
-            raise InvalidRequest(f"The query is wrong: {first} Views: {listed}.", name="INVALID_QUERY") from error
+            existing = [view for name in registered for view in views.names(name)]
+            if "TABLE_OR_VIEW_NOT_FOUND" in first:
+                listed = ", ".join(existing) or "none"
+                raise NotFound(f"{first} Views: {listed}.", name="UNKNOWN_TABLE", existing=existing) from error
+            raise InvalidRequest(f"The query is wrong: {first}", name="INVALID_QUERY") from error
 
 
 def parse_settings(settings: Mapping[str, Any] | None) -> dict[str, str]:
