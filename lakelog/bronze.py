@@ -105,12 +105,11 @@ def _control_frame(spark: SparkSession, types: Types, rows: list[tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Terms:
-    """What an append asks beside its records: expected log ends by partition, the conditions per key, a token, a stated epoch."""
+    """What an append asks beside its records: expected log ends by partition, the conditions per key, a token."""
 
     expectations: Mapping[int, Expectation] = field(default_factory=dict)
     per_key: bool = False
     token: Token | None = None
-    epoch: int | None = None
 
 
 def append(log: Log, batch: Batch, *, batch_id: str, now: int, terms: Terms, captured: LogEnd) -> tuple[int, dict[int, Piece], LogEnd]:

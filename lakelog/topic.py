@@ -181,7 +181,7 @@ class Topic:
         batch_id = uuid.uuid4().hex
         per_key = self.config.text("check.expected.offsets.scope") == "key"
         of_records = conditional.expectations(batch) if checked and not per_key else {}
-        terms = bronze.Terms(combined(of_records, conditions), checked and per_key, mark, epoch)
+        terms = bronze.Terms(combined(of_records, conditions), checked and per_key, mark)
         asked = bool(expected_offset) or bool(batch.conditional)
         answer_checked = checked if asked else None
         if not batch.records:
