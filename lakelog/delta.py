@@ -172,7 +172,13 @@ def set_properties(spark: SparkSession, table: TableRef, changes: Mapping[str, s
 
 
 def create(
-    rows: DataFrame, table: TableRef, *, partitioned_by: tuple[str, ...] = (), properties: Mapping[str, str], replace: bool = False
+    rows: DataFrame,
+    table: TableRef,
+    *,
+    partitioned_by: tuple[str, ...] = (),
+    properties: Mapping[str, str],
+    replace: bool = False,
+    user_metadata: str | None = None,
 ) -> None:
     """Create a table with its first rows and its properties, in one commit.
 
@@ -186,7 +192,7 @@ def create(
         writer = writer.partitionedBy(*[F.col(name) for name in partitioned_by])
     for name, value in properties.items():
         writer = writer.tableProperty(name, value)
-    with door(table):
+    with door(table), _settings(rows.sparkSession, _carrying(user_metadata)):
         try:
             writer.createOrReplace() if replace else writer.create()
         except Exception as error:
@@ -195,9 +201,10 @@ def create(
             raise
 
 
-def overwrite(rows: DataFrame, table: TableRef, *, partitioned_by: str) -> int | None:
+def overwrite(rows: DataFrame, table: TableRef, *, partitioned_by: str, user_metadata: str | None = None) -> int | None:
     """Replace all rows, and the schema, of a table in one commit; properties stay. Returns the version."""
     writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").partitionBy(partitioned_by)
+    writer = writer if user_metadata is None else writer.option("userMetadata", user_metadata)
     with _committing, door(table):
         _forget_version(rows.sparkSession)
         writer.save(table.path) if table.path is not None else writer.saveAsTable(table.sql())
@@ -241,6 +248,11 @@ def _settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
                 spark.conf.set(name, old) if old is not None else spark.conf.unset(name)
 
 
+def _carrying(user_metadata: str | None) -> dict[str, str]:
+    """The setting under which statements without options of their own (MERGE, CREATE) commit user metadata."""
+    return {} if user_metadata is None else {"spark.databricks.delta.commitInfo.userMetadata": user_metadata}
+
+
 def _version_committed(spark: SparkSession) -> int | None:
     version = spark.conf.get(LAST_COMMIT, None)
     return int(version) if version else None
@@ -282,7 +294,9 @@ def insert_guarded(rows: DataFrame, table: TableRef, guard: str, *, user_metadat
         spark.catalog.dropTempView(view)
 
 
-def merge(source: DataFrame, table: TableRef, *, on: str, clauses: str, scatter: bool = True) -> int | None:
+def merge(
+    source: DataFrame, table: TableRef, *, on: str, clauses: str, scatter: bool = True, user_metadata: str | None = None
+) -> int | None:
     """MERGE a source (alias ``s``) into a table (alias ``t``).
 
     The source must be deterministic: Delta reads it up to three times and is told not to copy it first.
@@ -293,6 +307,7 @@ def merge(source: DataFrame, table: TableRef, *, on: str, clauses: str, scatter:
         on: the condition, with literal partitions of ``t``.
         clauses: the WHEN clauses.
         scatter: shuffle the rows by the table's partitions before they are written; needless where there is one.
+        user_metadata: what the commit carries (a setting of the session while the statement runs).
 
     Returns:
         The version, or None when no row was changed (then there is no commit).
@@ -306,6 +321,7 @@ def merge(source: DataFrame, table: TableRef, *, on: str, clauses: str, scatter:
         "spark.databricks.delta.merge.repartitionBeforeWrite.enabled": str(scatter).lower(),
         # A small source is hashed, so that the rows of the table need no sort where the join cannot broadcast (full outer).
         "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": "64MB",
+        **_carrying(user_metadata),
     }
     view = f"lakelog_{uuid.uuid4().hex}"
     source.createOrReplaceTempView(view)

@@ -12,54 +12,24 @@ all lose touch no data file.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lakelog import delta
+from lakelog.compare import Compared, compare
 from lakelog.delta import TableRef
-from lakelog.errors import Damaged
-from lakelog.fold import COUNTS, Fold, counted, fold, kept
-from lakelog.ordering import OrderingRule
+from lakelog.fold import fold
+from lakelog.progress import CONTROL_BUCKET, Progress, digest_sql
 from lakelog.staging import Log
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
-CONTROL_BUCKET = -1
-# Up to this many replaced rows are named by their offsets within the MERGE's statement.
-LITERALS = 30_000
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What silver's control rows say: last merged offset per partition, epoch, rule, totals, and a digest of all of it (the gate)."""
-
-    offsets: dict[int, int]
-    controls: dict[int, dict[str, Any]]
-    epochs: dict[int, int]
-    digest: int
-
-    @property
-    def rule(self) -> OrderingRule:
-        """The rule silver was made under."""
-        return OrderingRule.from_json(next(iter(self.controls.values()))["rule"])
-
-    @property
-    def next(self) -> dict[int, int]:
-        """Partition to the first offset that is not merged yet."""
-        return {index: offset + 1 for index, offset in self.offsets.items()}
-
-    @property
-    def generation(self) -> int:
-        """How often silver was computed anew or changed by other than a merge."""
-        return int(next(iter(self.controls.values()))["generation"])
-
-    def totals(self) -> dict[str, int]:
-        """Counts since the topic was created or rebuilt, over all partitions."""
-        return {name: sum(control["counts"].get(name, 0) for control in self.controls.values()) for name in COUNTS}
+# The gate: a control row that does not find the one it replaces stops the MERGE before anything is committed. It costs no look at the table.
+PROGRESS_MOVED = "LAKELOG_PROGRESS_MOVED"
+STOP = f"WHEN NOT MATCHED THEN INSERT (bucket) VALUES (CAST(raise_error('{PROGRESS_MOVED}') AS INT))"  # noqa: S608
 
 
 def schema(key: DataType, value: DataType, version: DataType) -> StructType:
@@ -101,65 +71,29 @@ def skipping_columns(key: DataType) -> str:
 
 def create(log: Log, table: TableRef, *, uuid: str, now: int, properties: Mapping[str, str]) -> None:
     """Create an empty latest table whose progress stands before the log's first record; a leftover of a broken creation is replaced."""
-    frame = _control_rows(log, dict.fromkeys(range(log.partitions), -1), dict.fromkeys(range(log.partitions), 0), {}, uuid, 0, now)
+    nothing = dict.fromkeys(range(log.partitions), 0)
+    state = Progress.start(nothing, nothing, {}, rule=log.rule, uuid=uuid, generation=0)
+    frame = _control_rows(log, state, list(nothing), now)
     properties = {"delta.dataSkippingStatsColumns": skipping_columns(log.types.key), **properties}
-    delta.create(frame, table, partitioned_by=("bucket",), properties=properties, replace=delta.exists(log.spark, table))
+    replace = delta.exists(log.spark, table)
+    delta.create(frame, table, partitioned_by=("bucket",), properties=properties, replace=replace, user_metadata=state.note())
 
 
-def _control_rows(
-    log: Log,
-    offsets: Mapping[int, int],
-    epochs: Mapping[int, int],
-    counts: Mapping[int, Mapping[str, int]],
-    uuid: str,
-    generation: int,
-    now: int,
-) -> DataFrame:
-    """Control rows in silver's columns: progress per partition."""
+def _control_rows(log: Log, state: Progress, partitions: Sequence[int], now: int, replaces: Progress | None = None) -> DataFrame:
+    """Control rows of some partitions in silver's columns; then, where wanted, the offset and digest of the rows they replace."""
     from pyspark.sql import functions as F
 
     rows = []
-    for index, offset in sorted(offsets.items()):
-        content = {"topic": uuid, "rule": log.rule.to_json(), "generation": generation, "counts": dict(counts.get(index, {}))}
-        rows.append((CONTROL_BUCKET, index, offset, epochs[index], True, json.dumps(content, sort_keys=True)))
-    ddl = "bucket INT, partition INT, offset BIGINT, epoch INT, tombstone BOOLEAN, control STRING"
+    for index in sorted(partitions):
+        mark = state.marks[index]
+        before = (replaces.marks[index].offset, replaces.marks[index].digest) if replaces else (None, None)
+        rows.append((CONTROL_BUCKET, index, mark.offset, mark.epoch, True, mark.control, *before))
+    ddl = "bucket INT, partition INT, offset BIGINT, epoch INT, tombstone BOOLEAN, control STRING, match_offset BIGINT, match_digest STRING"
     frame = delta.small_frame(log.spark, ddl, rows).coalesce(1)
-    frame = frame.withColumn("merged_at", F.timestamp_millis(F.lit(now)))
+    given = {**{name: F.col(name) for name in frame.columns}, "merged_at": F.timestamp_millis(F.lit(now))}
     fields = schema(log.types.key, log.types.value, log.rule.version_type(log.types.value)).fields
-    return frame.select(
-        *[F.col(field.name) if field.name in frame.columns else F.lit(None).cast(field.dataType).alias(field.name) for field in fields]
-    )
-
-
-def _digest() -> Column:
-    from pyspark.sql import functions as F
-
-    return F.xxhash64("partition", "offset", "epoch", "control").cast("decimal(38,0)")
-
-
-def progress(spark: SparkSession, table: TableRef, at: int | str | None = None) -> Progress:
-    """Silver's control rows. Cost: one Spark job over one small file.
-
-    Raises:
-        Damaged: there are none, or two for a partition.
-    """
-    from pyspark.sql import functions as F
-
-    with delta.door(table):
-        rows = (
-            delta.read(spark, table, at)
-            .filter(F.col("bucket") == CONTROL_BUCKET)
-            .select("partition", "offset", "epoch", "control", _digest().alias("digest"))
-            .collect()
-        )
-    if not rows or len({row["partition"] for row in rows}) < len(rows):
-        raise Damaged(f"{table}: the control rows of silver are not as lakelog left them. Rebuild with merge(rebuild=True).")
-    return Progress(
-        {row["partition"]: row["offset"] for row in rows},
-        {row["partition"]: json.loads(row["control"]) for row in rows},
-        {row["partition"]: row["epoch"] for row in rows},
-        int(sum(row["digest"] for row in rows)),
-    )
+    columns = [given.get(field.name, F.lit(None).cast(field.dataType)).alias(field.name) for field in fields]
+    return frame.select(*columns, *(["match_offset", "match_digest"] if replaces else []))
 
 
 # ---- the merge ----
@@ -178,7 +112,7 @@ class Step:
         return sum(counts.get(name, 0) for counts in self.counts.values())
 
 
-def merge(log: Log, table: TableRef, state: Progress, ends: Mapping[int, int], *, uuid: str, now: int) -> tuple[int | None, Step]:
+def merge(log: Log, table: TableRef, state: Progress, ends: Mapping[int, int], *, now: int) -> tuple[int | None, Step]:
     """Fold the log up to ``ends`` into silver, in one commit.
 
     Returns:
@@ -188,49 +122,63 @@ def merge(log: Log, table: TableRef, state: Progress, ends: Mapping[int, int], *
         Conflict: another commit touched the same buckets meanwhile.
 
     Cost: the slice of the log is read once, silver's keys and ranks once (only the buckets that winners fall into), then a MERGE over
-    offsets that rewrites the files with replaced rows, or marks those rows where deletion vectors are on.
+    offsets that rewrites the files with replaced rows, or marks those rows where deletion vectors are on. The first merge of a topic
+    reads no silver.
     """
     from pyspark.sql import functions as F
 
     folded = fold(log, state.next, ends)
-    matched = _matched(log, table, folded)
-    changes = kept(_changes(folded, matched))
-    counts = counted(log, folded, matched)
-    buckets, least = _changed(changes, counts)
-    moved = {index: end - 1 for index, end in ends.items() if end > state.next[index]}
-    totals = {index: _added(state.controls[index]["counts"], counts.get(index, {})) for index in moved}
-    control = _control_rows(log, moved, state.epochs, totals, uuid, state.generation, now)
-    merged_until = F.coalesce(*[F.when(F.col("partition") == index, F.lit(state.offsets[index])) for index in moved])
-    source = _stored(log, changes, now).select("*", F.col("old_offset").alias("match_offset")).drop("old_offset")
-    source = source.unionAll(control.withColumn("match_offset", merged_until.cast("bigint")).select(*source.columns))
-    source = folded.hinted(source.filter(F.expr(_gate(table, state))))
-    narrowed = _narrowed(log, changes, counts, least, [state.offsets[index] for index in moved])
-    version = delta.merge(
-        source,
-        table,
-        on=(
-            f"t.bucket IN ({', '.join(map(str, [CONTROL_BUCKET, *buckets]))}) AND t.bucket = s.bucket{narrowed}"
-            " AND t.partition = s.partition AND t.offset = s.match_offset"
-        ),
-        clauses=f"WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED AND s.bucket > {CONTROL_BUCKET} THEN INSERT *",
-        scatter=log.config.number("silver.buckets") > 1,
-    )
-    return version, Step(state.next, dict(ends), counts)
+    compared = compare(log, folded, None if state.empty else table)
+    moved = [index for index, end in ends.items() if end > state.next[index]]
+    after = state.after(ends, compared.counts)
+    control = _control_rows(log, after, moved, now, replaces=state)
+    no_digest = F.lit(None).cast("string").alias("match_digest")
+    source = _stored(log, compared.changes, now, F.col("old_offset").alias("match_offset"), no_digest).unionAll(control)
+    try:
+        version = delta.merge(
+            folded.hinted(source),
+            table,
+            on=(
+                f"t.bucket IN ({', '.join(map(str, [CONTROL_BUCKET, *compared.buckets]))}) AND t.bucket = s.bucket"
+                f"{_narrowed(log, compared, [state.marks[index].offset for index in moved])}"
+                " AND t.partition = s.partition AND t.offset = s.match_offset"
+                f" AND (s.match_digest IS NULL OR s.match_digest = {digest_sql('t')})"
+            ),
+            clauses=f"WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED AND s.bucket > {CONTROL_BUCKET} THEN INSERT * {STOP}",
+            scatter=log.config.number("silver.buckets") > 1,
+            user_metadata=after.note(),
+        )
+    except Exception as error:
+        if PROGRESS_MOVED not in str(error):
+            raise
+        version = None
+    return version, Step(state.next, dict(ends), compared.counts)
 
 
-def _narrowed(log: Log, changes: DataFrame, counts: Mapping[int, Mapping[str, int]], least: int, progress: list[int]) -> str:
+def _narrowed(log: Log, compared: Compared, progress: list[int]) -> str:
     """A condition on silver alone that holds for every row to be replaced, so that the others are dropped where they are read.
 
-    With deletion vectors a MERGE shuffles the whole target to find the new keys (an outer join that cannot broadcast the source); the few
-    offsets to be replaced, as literals, leave it nothing to shuffle. Without them every row of a touched file is read and written anyway.
+    With deletion vectors a MERGE shuffles the whole target to find the new keys (an outer join that cannot broadcast the source); a bitmap
+    of the offsets to be replaced leaves it little to shuffle. Without them every row of a touched file is read and written anyway.
     """
-    replaced = sum(mine.get("updated", 0) + mine.get("deleted", 0) + mine.get("inserted", 0) for mine in counts.values())
-    if log.config.flag("deletion.vectors") and replaced <= LITERALS:
-        rows = changes.select("old_offset").distinct().collect()
-        offsets = sorted({*progress, *[row["old_offset"] for row in rows if row["old_offset"] is not None]})
-        return f" AND t.offset IN ({', '.join(map(str, offsets))})"
-    floor = floor_of(min([least, *progress]))
+    if log.config.flag("deletion.vectors") and compared.replaced is not None:
+        return f" AND {bitmap('t.offset', {*progress, *compared.replaced})}"
+    floor = floor_of(min([*([compared.least] if compared.least is not None else []), *progress]))
     return f" AND t.offset >= {floor}" if floor else ""
+
+
+def bitmap(column: str, offsets: Collection[int]) -> str:
+    """A condition that holds for all of some offsets and for few others: one bit for each offset, by its lowest binary digits.
+
+    One literal, however many offsets there are: thousands of literals in an ``IN`` cost more to plan than the statement to run.
+    """
+    bits = min(max(64, 1 << (64 * len(offsets) - 1).bit_length()), 1 << 21)
+    words = [0] * (bits // 64)
+    for offset in offsets:
+        words[(offset & (bits - 1)) >> 6] |= 1 << (offset & 63)
+    signed = ",".join(str(word - (1 << 64) if word >> 63 else word) for word in words)
+    word = f"CAST(split('{signed}', ',') AS ARRAY<BIGINT>)[CAST(shiftright({column} & {bits - 1}, 6) AS INT)]"
+    return f"getbit({word}, CAST({column} & 63 AS INT)) = 1"
 
 
 def floor_of(offset: int) -> int:
@@ -242,8 +190,8 @@ def floor_of(offset: int) -> int:
     return 1 << (offset.bit_length() - 1) if offset >= 65536 else 0
 
 
-def _stored(log: Log, rows: DataFrame, now: int) -> DataFrame:
-    """Winners in silver's columns, and ``old_offset``, the offset of the row they replace, where they have it."""
+def _stored(log: Log, rows: DataFrame, now: int, *more: Column) -> DataFrame:
+    """Winners in silver's columns, and then ``more``."""
     from pyspark.sql import functions as F
 
     fixed = {
@@ -252,82 +200,7 @@ def _stored(log: Log, rows: DataFrame, now: int) -> DataFrame:
         "control": F.lit(None).cast("string"),
     }
     fields = schema(log.types.key, log.types.value, log.rule.version_type(log.types.value)).fields
-    shown = [fixed[field.name].alias(field.name) if field.name in fixed else F.col(field.name) for field in fields]
-    return rows.select(*shown, *[name for name in rows.columns if name == "old_offset"])
-
-
-def _gate(table: TableRef, state: Progress) -> str:
-    """Silver's control rows are still those that were read: read inside the MERGE's own transaction."""
-    return (
-        "(SELECT sum(CAST(xxhash64(partition, offset, epoch, control) AS DECIMAL(38,0)))"  # noqa: S608
-        f" FROM {table.sql()} WHERE bucket = {CONTROL_BUCKET}) = {state.digest}"
-    )
-
-
-def _added(totals: Mapping[str, int], counts: Mapping[str, int]) -> dict[str, int]:
-    return {name: totals.get(name, 0) + counts.get(name, 0) for name in COUNTS}
-
-
-def _matched(log: Log, table: TableRef, folded: Fold) -> DataFrame:
-    """Silver's rows of the winners' keys: (partition, offset of the winner, the row's offset, rank and flag).
-
-    The one scan of silver by key: narrow, the winners broadcast to it.
-    """
-    from pyspark.sql import functions as F
-
-    rows = delta.read(log.spark, table)
-    if log.config.number("silver.buckets") > 1:
-        held = [row["bucket"] for row in folded.winners.select("bucket").distinct().collect()]
-        rows = rows.filter(F.col("bucket").isin(held))
-    rows = rows.filter(F.col("bucket") > CONTROL_BUCKET)
-    old = rows.select("partition", "key", "offset", "tombstone", *["version"] * log.rule.versioned)
-    keys = folded.winners.select("partition", "key", F.col("offset").alias("new_offset"))
-    # The rank is made of the few rows that match, not of all that are scanned.
-    found = old.join(folded.hinted(keys), ["partition", "key"]).select(
-        "partition",
-        "new_offset",
-        F.col("offset").alias("old_offset"),
-        log.rule.rank().alias("old_rank"),
-        F.col("tombstone").alias("old_tombstone"),
-    )
-    with delta.door(table):
-        return kept(found)
-
-
-def _changes(folded: Fold, matched: DataFrame) -> DataFrame:
-    """The winners that beat silver's row of their key, or have none, with the offset and flag of the row they replace."""
-    from pyspark.sql import functions as F
-
-    same_row = (F.col("partition") == F.col("m_partition")) & (F.col("offset") == F.col("new_offset"))
-    joined = folded.winners.join(folded.hinted(matched.withColumnRenamed("partition", "m_partition")), same_row, "left")
-    beats = F.col("old_offset").isNull() | (F.col("rank") > F.col("old_rank"))
-    unneeded = ("m_partition", "new_offset", "old_rank", "rank", "before", "best", "barrier", "invalid")
-    return joined.filter(beats).drop(*unneeded)
-
-
-def _changed(changes: DataFrame, counts: dict[int, dict[str, int]]) -> tuple[list[int], int]:
-    """Count what the changes do to keys, into ``counts``; returns the buckets they fall into and the least offset of a row to replace."""
-    from pyspark.sql import functions as F
-
-    live, was_live = ~F.col("tombstone"), F.col("old_offset").isNotNull() & ~F.col("old_tombstone")
-    buckets: set[int] = set()
-    least = 2**63 - 1
-    for row in (
-        changes.groupBy("partition", "bucket")
-        .agg(
-            F.count_if(live & ~was_live).alias("inserted"),
-            F.count_if(live & was_live).alias("updated"),
-            F.count_if(F.col("tombstone")).alias("deleted"),
-            F.min("old_offset").alias("least"),
-        )
-        .collect()
-    ):
-        mine = counts[row["partition"]]
-        for name in ("inserted", "updated", "deleted"):
-            mine[name] = mine.get(name, 0) + row[name]
-        buckets.add(row["bucket"])
-        least = min(least, row["least"] if row["least"] is not None else least)
-    return sorted(buckets), least
+    return rows.select(*[fixed.get(field.name, F.col(field.name)).alias(field.name) for field in fields], *more)
 
 
 def rebuild(log: Log, table: TableRef, state: Progress, ends: Mapping[int, int], *, uuid: str, now: int) -> tuple[int | None, Step]:
@@ -335,20 +208,16 @@ def rebuild(log: Log, table: TableRef, state: Progress, ends: Mapping[int, int],
 
     Cost: the whole log is read, silver is written once. Counts start anew.
     """
-    from pyspark.sql import functions as F
-
     start = dict.fromkeys(ends, 0)
     counts: dict[int, dict[str, int]] = {}
     data = None
     if any(ends.values()):
-        folded = fold(log, start, ends)
-        counts = counted(log, folded, None)
-        data = _stored(log, folded.winners, now)
-        _changed(folded.winners.select("*", F.lit(None).cast("bigint").alias("old_offset"), F.lit(None).alias("old_tombstone")), counts)
-    offsets = {index: end - 1 for index, end in ends.items()}
-    totals = {index: _added({}, counts.get(index, {})) for index in ends}
-    control = _control_rows(log, offsets, state.epochs, totals, uuid, state.generation + 1, now)
-    version = delta.overwrite(control if data is None else data.unionAll(control), table, partitioned_by="bucket")
+        compared = compare(log, fold(log, start, ends), None)
+        counts, data = compared.counts, _stored(log, compared.changes, now)
+    after = Progress.start(ends, state.epochs, counts, rule=log.rule, uuid=uuid, generation=state.generation + 1)
+    control = _control_rows(log, after, list(ends), now)
+    rows = control if data is None else data.unionAll(control)
+    version = delta.overwrite(rows, table, partitioned_by="bucket", user_metadata=after.note())
     return version, Step(start, dict(ends), counts)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lakelog import bronze, delta, silver
+from lakelog.progress import progress
 from lakelog.results import PartitionStatus, TopicStatus
 from lakelog.staging import Log
 from lakelog.tail import log_end
@@ -20,7 +21,7 @@ def status(log: Log, name: str, *, now: int) -> TopicStatus:
     Cost: five small Spark jobs; of silver the flags are read, of the log its control rows and, where something waits, the waiting records'
     times.
     """
-    end, state = log_end(log), silver.progress(log.spark, log.silver)
+    end, state = log_end(log), progress(log.spark, log.silver)
     ends = {index: tail.end for index, tail in end.tails.items()}
     with delta.door(log.silver):
         held = {row["tombstone"]: row["count"] for row in silver.rows(log.spark, log.silver).groupBy("tombstone").count().collect()}
@@ -39,7 +40,7 @@ def status(log: Log, name: str, *, now: int) -> TopicStatus:
         unmerged_records=sum(ends[index] - state.next[index] for index in ends),
         unmerged_age_ms=age,
         bronze_version=end.version,
-        silver_version=int(delta.history(log.spark, log.silver, 1)[0]["version"]),
+        silver_version=state.version or 0,
         epoch=max(tail.epoch for tail in end.tails.values()),
         partitions=partitions,
         counts=state.totals(),

@@ -23,8 +23,8 @@ from lakelog.errors import (
     TopicNotFound,
     VersionMismatch,
 )
-from lakelog.fold import COUNTS
 from lakelog.ordering import OrderingRule
+from lakelog.progress import COUNTS, progress
 from lakelog.records import declared_type, flat_columns
 from lakelog.results import Appended, Loaded, Merged, Position, TopicDescription, TopicStatus, Verified
 from lakelog.sources import Types
@@ -283,18 +283,15 @@ class Topic:
     def _merge_once(self, max_records: int | None, rebuild: bool, expected_version: int | None) -> Merged | None:
         """One try of a merge; None when another merge moved the progress meanwhile."""
         log, now = self._log, self.clock()
-        if expected_version is not None:
-            actual = int(delta.history(self.spark, self.silver, 1)[0]["version"])
-            if actual != expected_version:
-                raise VersionMismatch(
-                    f"{self.name}: silver is at version {actual}, not at {expected_version}. Nothing was changed. Look at it, then decide.",
-                    expected=expected_version, actual=actual,
-                )  # fmt: skip
-        state = silver.progress(self.spark, self.silver)
+        state = progress(self.spark, self.silver)
+        if expected_version is not None and state.version != expected_version:
+            raise VersionMismatch(
+                f"{self.name}: silver is at version {state.version}, not at {expected_version}. Nothing was changed. Look at it, then decide.",
+                expected=expected_version, actual=state.version,
+            )  # fmt: skip
         self._end = log_end(log, known=self._end)
         all_ends = {index: tail.end for index, tail in self._end.tails.items()}
-        nothing_merged = all(offset == 0 for offset in state.next.values())
-        if rebuild or (state.rule != self.rule and nothing_merged):
+        if rebuild or (state.rule != self.rule and state.empty):
             bronze.require_whole(log, self.name, all_ends)
             version, step = silver.rebuild(log, self.silver, state, all_ends, uuid=self.uuid, now=now)
             return self._merged(version, step, all_ends)
@@ -308,7 +305,7 @@ class Topic:
             ends = step_ends(start, bronze.batch_ends(log, start), max_records)
         if all(ends[index] <= start[index] for index in ends):
             return Merged(self.name, None, start, start)
-        version, step = silver.merge(log, self.silver, state, ends, uuid=self.uuid, now=now)
+        version, step = silver.merge(log, self.silver, state, ends, now=now)
         return None if version is None else self._merged(version, step, all_ends)
 
     def _merged(self, version: int | None, step: silver.Step, all_ends: Mapping[int, int]) -> Merged:

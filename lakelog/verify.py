@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lakelog import bronze, delta, silver
 from lakelog.delta import TableRef
+from lakelog.progress import stored
 from lakelog.results import Verified
 from lakelog.staging import Log
 from lakelog.tail import describe_foreign, foreign_commits
@@ -69,7 +70,7 @@ def _rows(log: Log, table: TableRef) -> tuple[int, list[str]]:
     """Silver against a fold of the merged part of the log by another way: ``row_number`` over the rank."""
     from pyspark.sql import functions as F
 
-    state = silver.progress(log.spark, table)
+    state = stored(log.spark, table)
     wanted = _winners(log, state.next)
     have = silver.rows(log.spark, table).select(
         F.col("partition").alias("s_partition"), F.col("key").alias("s_key"), F.col("offset").alias("s_offset"),

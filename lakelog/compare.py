@@ -1,0 +1,125 @@
+"""A folded slice next to silver: which winners change a row, what became of every record, and which rows are to be replaced."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakelog import delta
+from lakelog.delta import TableRef
+from lakelog.fold import Fold, kept
+from lakelog.progress import CONTROL_BUCKET, COUNTS
+from lakelog.staging import Log
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+# Of a slice of at most so many records, the offsets of the rows to be replaced are told one by one.
+LISTED = 300_000
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What a slice does to silver.
+
+    ``changes``: the winners that beat silver's row of their key or have none, with ``old_offset``, the offset of the row they replace.
+    ``counts``: what became of the records, by partition. ``buckets`` the changes fall into. ``least``: no row below that offset is
+    replaced (None: no row is); ``replaced``: the offsets of those rows, None where the slice is too large to list them.
+    """
+
+    changes: DataFrame
+    counts: dict[int, dict[str, int]]
+    buckets: list[int]
+    least: int | None
+    replaced: list[int] | None
+
+
+def compare(log: Log, folded: Fold, table: TableRef | None) -> Compared:
+    """Put every row of a fold next to silver's row of its key.
+
+    Args:
+        log: the topic's log.
+        folded: the slice.
+        table: silver; None when it holds no rows yet, or is computed anew.
+
+    Cost: one narrow scan of silver (only the buckets that winners fall into), the winners broadcast to it; one small aggregation.
+    """
+    from pyspark.sql import functions as F
+
+    rows = folded.rows
+    if table is None:
+        nothing = [F.lit(None).cast("bigint").alias("old_offset"), F.lit(None).cast("boolean").alias("old_tombstone")]
+        rows = rows.select("*", *nothing, F.when(F.lit(False), F.col("rank")).alias("old_rank"))
+    else:
+        with delta.door(table):
+            rows = kept(_beside(log, folded, table))
+    change = folded.winning() & (F.col("old_rank").isNull() | (F.col("rank") > F.col("old_rank")))
+    figures = _figures(log, folded, rows, change)
+    counts = {row["partition"]: {name: int(row[name] or 0) for name in COUNTS} for row in figures}
+    listed = folded.size <= LISTED
+    least = [row["least"] for row in figures if row["least"] is not None]
+    return Compared(
+        rows.filter(change),
+        counts,
+        sorted({bucket for row in figures for bucket in row["buckets"] or []}),
+        min(least) if least else None,
+        sorted({offset for row in figures for offset in row["replaced"] or []}) if listed else None,
+    )
+
+
+def _beside(log: Log, folded: Fold, table: TableRef) -> DataFrame:
+    """The fold's rows with ``old_offset``, ``old_rank`` and ``old_tombstone`` of silver's row of their key, NULL where it has none."""
+    from pyspark.sql import functions as F
+
+    old = delta.read(log.spark, table).filter(F.col("bucket") > CONTROL_BUCKET)
+    winners = folded.rows.filter(folded.winning())
+    if log.config.number("silver.buckets") > 1:
+        held = [row["bucket"] for row in winners.select("bucket").distinct().collect()]
+        old = old.filter(F.col("bucket").isin(held))
+    old = old.select("partition", "key", "offset", "tombstone", *["version"] * log.rule.versioned)
+    keys = winners.select("partition", "key", F.col("offset").alias("new_offset"))
+    # The rank is made of the few rows that match, not of all that are scanned.
+    found = old.join(folded.hinted(keys), ["partition", "key"]).select(
+        F.col("partition").alias("m_partition"),
+        "new_offset",
+        F.col("offset").alias("old_offset"),
+        log.rule.rank().alias("old_rank"),
+        F.col("tombstone").alias("old_tombstone"),
+    )
+    winner = F.col("best.offset") if folded.versioned else F.col("offset")
+    same_key = (F.col("partition") == F.col("m_partition")) & (winner == F.col("new_offset"))
+    return folded.rows.join(folded.hinted(found), same_key, "left").drop("m_partition", "new_offset")
+
+
+def _figures(log: Log, folded: Fold, rows: DataFrame, change: Column) -> list:  # type: ignore[type-arg]
+    """By partition: the counts, and what `Compared` says of buckets and replaced rows; one Spark action."""
+    from pyspark.sql import functions as F
+
+    none = F.lit(0).cast("bigint")
+    late, ties, ignored = none, none, none
+    keyed = F.col("key").isNotNull()
+    if folded.versioned:
+        best = F.greatest("before", "old_rank")
+        lost = keyed & best.isNotNull() & (F.col("rank") < best)
+        no_version = F.col("tombstone") & F.col("version").isNull() & F.lit(log.rule.strategy != "timestamp")
+        tie = keyed & F.col("version").isNotNull() & best.isNotNull() & (best["version"] == F.col("version")) & ~lost
+        late, ties, ignored = F.count_if(lost & ~no_version), F.count_if(tie), F.count_if(lost & no_version)
+    live, was_live = ~F.col("tombstone"), F.col("old_offset").isNotNull() & ~F.col("old_tombstone")
+    whole = [F.count(F.lit(1)).alias("records"), F.count_if(~keyed).alias("unkeyed")]
+    replaced = F.collect_list(F.when(change, F.col("old_offset"))) if folded.size <= LISTED else F.lit(None).cast("array<bigint>")
+    compared = rows.groupBy("partition").agg(
+        F.count_if(change & live & ~was_live).alias("inserted"),
+        F.count_if(change & live & was_live).alias("updated"),
+        F.count_if(change & F.col("tombstone")).alias("deleted"),
+        late.alias("late"),
+        ties.alias("duplicates"),
+        (F.count_if(F.col("invalid")) if log.rule.strategy == "header" else none).alias("invalid_versions"),
+        ignored.alias("ignored_deletes"),
+        F.collect_set(F.when(change, F.col("bucket"))).alias("buckets"),
+        F.min(F.when(change, F.col("old_offset"))).alias("least"),
+        replaced.alias("replaced"),
+        *(whole if folded.versioned else []),
+    )
+    if not folded.versioned:
+        compared = folded.records.groupBy("partition").agg(*whole).join(compared, "partition", "left")
+    return compared.collect()
