@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,6 +79,21 @@ def failures(request: pytest.FixtureRequest) -> Iterator[Callable[[Case], list[s
 
 def _is_case(item: pytest.Item) -> bool:
     return hasattr(item, "callspec") and isinstance(item.callspec.params.get("case"), Case)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A process that runs a share of the tests tells the one that sums up which cases it ran."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["conformance_ran"] = session.config.stash.get(RAN, [])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take what it tells."""
+    ran = getattr(node, "workeroutput", {}).get("conformance_ran")
+    if ran:
+        node.config.stash[RAN] = ran
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
