@@ -1,23 +1,31 @@
-"""``python -m tests.benchmarks [merge] [--keys M] [--contenders a,b]``: what lakelog costs next to the recipes, as figures of one run."""
+"""``python -m tests.benchmarks [merge|append|all]``: what lakelog costs next to the recipes, as figures of one run."""
 
 from __future__ import annotations
 
 import argparse
 
-from tests.benchmarks import merge
+from tests.benchmarks import append, merge
 
 
 def main() -> None:
     """Parse the arguments and run."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("what", nargs="?", default="merge", choices=["merge"])
-    parser.add_argument("--keys", type=float, default=4, help="million keys (default 4)")
-    parser.add_argument("--sizes", default="10000,100000", help="records a batch")
-    parser.add_argument("--batches", type=int, default=4, help="batches of each size")
-    parser.add_argument("--contenders", default=",".join(merge.CONTENDERS))
+    parser.add_argument("what", nargs="?", default="all", choices=["merge", "append", "all"])
+    merges = parser.add_argument_group("merge")
+    merges.add_argument("--keys", default="1,4", help="million keys (default 1,4)")
+    merges.add_argument("--sizes", default="10000,100000", help="records a batch")
+    merges.add_argument("--batches", type=int, default=4, help="batches of each size")
+    merges.add_argument("--contenders", default=",".join(merge.CONTENDERS))
+    appends = parser.add_argument_group("append")
+    appends.add_argument("--rounds", type=int, default=9, help="appends of each kind (default 9)")
+    appends.add_argument("--commits", type=int, default=10_000, help="commits of the long log (default 10000)")
     options = parser.parse_args()
-    sizes = [int(size) for size in options.sizes.split(",")]
-    merge.main(int(options.keys * 1_000_000), sizes, options.batches, options.contenders.split(","))
+    if options.what in ("merge", "all"):
+        sizes = [int(size) for size in options.sizes.split(",")]
+        for keys in options.keys.split(","):
+            merge.main(int(float(keys) * 1_000_000), sizes, options.batches, options.contenders.split(","))
+    if options.what in ("append", "all"):
+        append.main(options.rounds, options.commits)
 
 
 if __name__ == "__main__":

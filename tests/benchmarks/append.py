@@ -1,0 +1,141 @@
+"""``python -m tests.benchmarks append``: appends next to a plain Delta append, next to a condition, and on a long log.
+
+Three questions, each answered within one Java process, the ways taken in turn, medians of CPU seconds:
+
+- a million records: lakelog's append next to ``df.write.format("delta").mode("append")`` of the same frame;
+- batches of 100 records: unconditional, with an expected offset, with a token;
+- the same on a log of ten thousand commits (built with delta-rs, as lakelog would have written them, one in ten with a token) next to a
+  log of one: nothing may grow with the length of the log.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow
+
+from tests.benchmarks.measure import cpu_seconds
+
+HUNDRED = 100
+
+
+def timed(work: Callable[[], object]) -> tuple[float, float]:
+    """(CPU seconds of all processes, wall seconds) of a piece of work."""
+    cpu, wall = cpu_seconds(), time.perf_counter()
+    work()
+    return cpu_seconds() - cpu, time.perf_counter() - wall
+
+
+def in_turn(ways: dict[str, Callable[[], object]], rounds: int, warm_up: int) -> dict[str, tuple[float, float]]:
+    """Median (CPU, wall) of each way; all ways are taken in each round, the first rounds do not count."""
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
+    for number in range(rounds + warm_up):
+        for name, work in ways.items():
+            figures = timed(work)
+            if number >= warm_up:
+                found[name].append(figures)
+    return {name: tuple(statistics.median(one[place] for one in group) for place in (0, 1)) for name, group in found.items()}
+
+
+def long_log(table: str, commits: int, start_ms: int) -> None:
+    """Append ``commits`` commits of one record each to a new topic's log of one partition, as lakelog writes them, with delta-rs."""
+    from deltalake import CommitProperties, DeltaTable, write_deltalake
+
+    from lakelog.bronze import _control
+    from lakelog.tail import note
+    from lakelog.tokens import Token
+
+    log = DeltaTable(table)
+    schema = pyarrow.schema(log.schema().to_arrow())
+    for offset in range(commits):
+        batch, stamp = f"{offset:032x}", (start_ms + offset) * 1000
+        record = {
+            "partition": 0,
+            "segment": 0,
+            "offset": offset,
+            "key": f"k{offset % 1000}",
+            "value": "v",
+            "headers": [],
+            "tombstone": False,
+        }
+        rows = [{**record, "timestamp": stamp, "epoch": 0, "batch": batch, "appended_at": stamp}]
+        control = [_control(0, 0, offset, 0, {"type": "batch", "octets": 20 * (offset + 1), "first": start_ms, "records": 1}, batch)]
+        if offset % 10 == 0:
+            control.append(Token(f"token-{offset}").row(batch, 0, {0: (offset, offset + 1)}, 1))
+        names = ("partition", "segment", "offset", "tombstone", "epoch", "batch", "control")
+        rows += [{**dict(zip(names, row, strict=True)), "appended_at": stamp} for row in control]
+        says = CommitProperties(custom_metadata={"userMetadata": note("append", batch=batch, checked=offset, ends={0: offset + 1})})
+        data = pyarrow.Table.from_pylist([{name: row.get(name) for name in schema.names} for row in rows], schema=schema)
+        write_deltalake(log, data, mode="append", commit_properties=says)
+
+
+def million(folder: Path, rounds: int) -> dict[str, tuple[float, float]]:
+    """A million records of one partition: a plain Delta append of the frame, and lakelog's."""
+    from lakelog import Lake, local_session
+
+    spark = local_session(master="local[2]", memory="4g")
+    frame = spark.range(1_000_000).selectExpr("concat('k', lpad(id * 7919 % 2000000, 15, '0')) AS key", "repeat(md5(id), 3) AS value")
+    frame.coalesce(2).write.parquet(str(folder / "input"))
+    frame = spark.read.parquet(str(folder / "input"))
+    topic = Lake(spark, str(folder / "lake")).create_topic("t", key="STRING", value="STRING")
+    ways = {
+        "plain Delta append": lambda: frame.write.format("delta").mode("append").save(str(folder / "plain")),
+        "lakelog append": lambda: topic.append(frame),
+    }
+    return in_turn(ways, rounds, 2)
+
+
+def small(folder: Path, rounds: int, commits: int) -> dict[str, tuple[float, float]]:
+    """Batches of 100 records on an empty log and on a long one: unconditional, conditional, with a token."""
+    from lakelog import Lake, local_session
+
+    spark = local_session(master="local[2]", memory="4g")
+    lake = Lake(spark, str(folder / "lake"))
+    ways: dict[str, Callable[[], object]] = {}
+    for name, length in (("empty", 0), (f"{commits} commits", commits)):
+        topic = lake.create_topic("t" if not length else "long", key="STRING", value="STRING")
+        if length:
+            took = timed(lambda: long_log(str(folder / "lake" / "long" / "bronze"), commits, 1_700_000_000_000))
+            sys.stderr.write(f"a log of {commits} commits built with delta-rs: {took[1]:.0f} s\n")
+        ends = dict(topic.ends())
+        frame = spark.createDataFrame(pyarrow.table({"key": [f"k{i}" for i in range(HUNDRED)], "value": ["v" * 100] * HUNDRED}))
+
+        def write(kind: str, topic=topic, ends=ends, frame=frame) -> None:
+            more = {"conditional": {"expected_offset": {0: ends[0]}}, "token": {"token": f"batch at {ends[0]}"}}.get(kind, {})
+            ends[0] = topic.append(frame, **more).offsets[0][1]
+
+        for kind in ("unconditional", "conditional", "token"):
+            ways[f"{kind}, {name}"] = lambda kind=kind, write=write: write(kind)
+    return in_turn(ways, rounds, 3)
+
+
+def main(rounds: int, commits: int) -> None:
+    """Run both in a process each, and print."""
+    root = Path(tempfile.mkdtemp(prefix="lakelog-bench-"))
+    try:
+        for what in ("million", "small"):
+            folder = root / what
+            folder.mkdir()
+            command = [sys.executable, "-m", "tests.benchmarks.append", what, str(folder), str(rounds), str(commits)]
+            answer = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+            results = {name: tuple(figures) for name, figures in json.loads(answer.stdout.splitlines()[-1]).items()}
+            base = next(iter(results.values()))
+            for name, (cpu, wall) in results.items():
+                rate = f"  {1 / wall:5.2f} commits/s" if what == "small" else ""
+                print(f"{name:32} CPU {cpu:6.2f} s  wall {wall:6.2f} s  ratio {cpu / base[0]:5.2f}{rate}", flush=True)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    chosen, where, times, length = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+    answers = million(where, times) if chosen == "million" else small(where, times, length)
+    sys.stdout.write(json.dumps(answers) + "\n")
