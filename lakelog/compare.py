@@ -24,7 +24,8 @@ class Compared:
 
     ``changes``: the winners that beat silver's row of their key or have none, with ``old_offset``, the offset of the row they replace.
     ``counts``: what became of the records, by partition. ``buckets`` the changes fall into. ``least``: no row below that offset is
-    replaced (None: no row is); ``replaced``: the offsets of those rows, None where the slice is too large to list them.
+    replaced (None: no row is); ``replaced``: the offsets of those rows, None where the slice is too large to list them; ``touched``: octets
+    of the files they lie in.
     """
 
     changes: DataFrame
@@ -32,6 +33,7 @@ class Compared:
     buckets: list[int]
     least: int | None
     replaced: list[int] | None
+    touched: int
 
 
 def compare(log: Log, folded: Fold, table: TableRef | None) -> Compared:
@@ -49,7 +51,8 @@ def compare(log: Log, folded: Fold, table: TableRef | None) -> Compared:
     rows = folded.rows
     if table is None:
         nothing = [F.lit(None).cast("bigint").alias("old_offset"), F.lit(None).cast("boolean").alias("old_tombstone")]
-        rows = rows.select("*", *nothing, F.when(F.lit(False), F.col("rank")).alias("old_rank"))
+        none = F.lit(None).cast("struct<id:bigint,size:bigint>").alias("old_file")
+        rows = rows.select("*", *nothing, F.when(F.lit(False), F.col("rank")).alias("old_rank"), none)
     else:
         with delta.door(table):
             rows = kept(_beside(log, folded, table))
@@ -64,11 +67,12 @@ def compare(log: Log, folded: Fold, table: TableRef | None) -> Compared:
         sorted({bucket for row in figures for bucket in row["buckets"] or []}),
         min(least) if least else None,
         sorted({offset for row in figures for offset in row["replaced"] or []}) if listed else None,
+        sum({file["id"]: file["size"] for row in figures for file in row["files"] or []}.values()),
     )
 
 
 def _beside(log: Log, folded: Fold, table: TableRef) -> DataFrame:
-    """The fold's rows with ``old_offset``, ``old_rank`` and ``old_tombstone`` of silver's row of their key, NULL where it has none."""
+    """The fold's rows with ``old_offset``, ``old_rank``, ``old_tombstone`` and ``old_file`` of silver's row of their key, or NULLs."""
     from pyspark.sql import functions as F
 
     old = delta.read(log.spark, table).filter(F.col("bucket") > CONTROL_BUCKET)
@@ -76,7 +80,8 @@ def _beside(log: Log, folded: Fold, table: TableRef) -> DataFrame:
     if log.config.number("silver.buckets") > 1:
         held = [row["bucket"] for row in winners.select("bucket").distinct().collect()]
         old = old.filter(F.col("bucket").isin(held))
-    old = old.select("partition", "key", "offset", "tombstone", *["version"] * log.rule.versioned)
+    file = F.struct(F.xxhash64("_metadata.file_path").alias("id"), F.col("_metadata.file_size").alias("size")).alias("old_file")
+    old = old.select("partition", "key", "offset", "tombstone", *["version"] * log.rule.versioned, file)
     keys = winners.select("partition", "key", F.col("offset").alias("new_offset"))
     # The rank is made of the few rows that match, not of all that are scanned.
     found = old.join(folded.hinted(keys), ["partition", "key"]).select(
@@ -85,8 +90,9 @@ def _beside(log: Log, folded: Fold, table: TableRef) -> DataFrame:
         F.col("offset").alias("old_offset"),
         log.rule.rank().alias("old_rank"),
         F.col("tombstone").alias("old_tombstone"),
+        "old_file",
     )
-    winner = F.col("best.offset") if folded.versioned else F.col("offset")
+    winner = F.col("best.offset") if log.rule.versioned else F.col("best")
     same_key = (F.col("partition") == F.col("m_partition")) & (winner == F.col("new_offset"))
     return folded.rows.join(folded.hinted(found), same_key, "left").drop("m_partition", "new_offset")
 
@@ -98,7 +104,7 @@ def _figures(log: Log, folded: Fold, rows: DataFrame, change: Column) -> list:  
     none = F.lit(0).cast("bigint")
     late, ties, ignored = none, none, none
     keyed = F.col("key").isNotNull()
-    if folded.versioned:
+    if log.rule.versioned:
         best = F.greatest("before", "old_rank")
         lost = keyed & best.isNotNull() & (F.col("rank") < best)
         no_version = F.col("tombstone") & F.col("version").isNull() & F.lit(log.rule.strategy != "timestamp")
@@ -118,8 +124,9 @@ def _figures(log: Log, folded: Fold, rows: DataFrame, change: Column) -> list:  
         F.collect_set(F.when(change, F.col("bucket"))).alias("buckets"),
         F.min(F.when(change, F.col("old_offset"))).alias("least"),
         replaced.alias("replaced"),
-        *(whole if folded.versioned else []),
+        F.collect_set(F.when(change, F.col("old_file"))).alias("files"),
+        *(whole if folded.records is None else []),
     )
-    if not folded.versioned:
+    if folded.records is not None:
         compared = folded.records.groupBy("partition").agg(*whole).join(compared, "partition", "left")
     return compared.collect()

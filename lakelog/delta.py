@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from lakelog.errors import Conflict, Damaged, InvalidRequest, LakelogError, NotFound
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import Column, DataFrame, Row, SparkSession
 
 LAST_COMMIT = "spark.databricks.delta.lastCommitVersionInSession"
 NOT_THERE = (
@@ -201,14 +201,47 @@ def create(
             raise
 
 
+# Rows for few partitions go to a file each as they come; Spark would sort all of them by partition first, whole rows, even for one.
+# Times as 64-bit numbers, which are smaller and read faster than the 96-bit ones that Spark writes by default.
+WRITERS = {"spark.sql.maxConcurrentOutputFileWriters": "16", "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
+
+
 def overwrite(rows: DataFrame, table: TableRef, *, partitioned_by: str, user_metadata: str | None = None) -> int | None:
     """Replace all rows, and the schema, of a table in one commit; properties stay. Returns the version."""
     writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").partitionBy(partitioned_by)
     writer = writer if user_metadata is None else writer.option("userMetadata", user_metadata)
-    with _committing, door(table):
+    with _committing, door(table), _settings(rows.sparkSession, WRITERS):
         _forget_version(rows.sparkSession)
         writer.save(table.path) if table.path is not None else writer.saveAsTable(table.sql())
         return _version_committed(rows.sparkSession)
+
+
+def replace(rows: DataFrame, table: TableRef, where: Column, *, user_metadata: str | None) -> int | None:
+    """Replace the rows of whole partitions (``where``) in one commit; the rows may be made of the table itself, read in the transaction.
+
+    By name through the V2 writer: it plans the rows once more within its transaction. A writer to a path plans them before it and would
+    lose what was committed in between.
+
+    Returns:
+        The version.
+
+    Raises:
+        Conflict: a commit of another writer touched those partitions.
+    """
+    spark = rows.sparkSession
+    writer = rows.writeTo(table.sql())
+    writer = writer if user_metadata is None else writer.option("userMetadata", user_metadata)
+    with _committing, door(table), _settings(spark, WRITERS):
+        _forget_version(spark)
+        writer.overwrite(where)
+        version = _version_committed(spark)
+        return version if version is not None else int(history(spark, table, 1)[0]["version"])
+
+
+def size(spark: SparkSession, table: TableRef) -> int:
+    """Octets of the table's live files. Cost: a look at the table's state, at most one small Spark job."""
+    with door(table):
+        return int(spark.sql(f"DESCRIBE DETAIL {table.sql()}").collect()[0]["sizeInBytes"])
 
 
 def read(spark: SparkSession, table: TableRef, at: int | str | None = None) -> DataFrame:
@@ -282,7 +315,7 @@ def insert_guarded(rows: DataFrame, table: TableRef, guard: str, *, user_metadat
     rows.createOrReplaceTempView(view)
     written = Observation(view)
     try:
-        with _committing, door(table):
+        with _committing, door(table), _settings(spark, WRITERS):
             _forget_version(spark)
             guarded = spark.sql(f"SELECT * FROM {quoted(view)} WHERE {guard}")  # noqa: S608
             guarded.observe(written, F.count(F.lit(1)).alias("rows")).writeTo(table.sql()).option("userMetadata", user_metadata).append()
@@ -317,6 +350,7 @@ def merge(
     """
     spark = source.sparkSession
     settings = {
+        **WRITERS,
         "spark.databricks.delta.merge.materializeSource": "none",
         "spark.databricks.delta.merge.repartitionBeforeWrite.enabled": str(scatter).lower(),
         # A small source is hashed, so that the rows of the table need no sort where the join cannot broadcast (full outer).

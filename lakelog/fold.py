@@ -25,22 +25,21 @@ SMALL = 100_000
 
 @dataclass(frozen=True)
 class Fold:
-    """A slice folded.
+    """A slice folded: ``rows`` is what is to be compared with silver.
 
-    ``records`` are all of it; ``rows`` what is to be compared with silver: under ``offset`` the winners, else every record with its
-    ``rank``, the best rank of its key ``before`` it, and the ``best`` of all. Both are kept on disk. ``size``: at most so many records.
+    As a rule every record with its ``rank``, the ``best`` rank of its key and, where records have versions, the best one ``before`` it. Of a
+    large slice under ``offset`` the winners alone; then ``records`` are all of it. Both are kept on disk. ``size``: at most so many records.
     """
 
-    records: DataFrame
     rows: DataFrame
     size: int
-    versioned: bool
+    records: DataFrame | None = None
 
     def winning(self) -> Column:
         """Whether a row is the winner of its key within the slice."""
         from pyspark.sql import functions as F
 
-        return F.col("key").isNotNull() & (F.col("rank") == F.col("best")) if self.versioned else F.lit(True)
+        return F.col("key").isNotNull() & (F.col("rank") == F.col("best"))
 
     def hinted(self, frame: DataFrame) -> DataFrame:
         """A frame of at most as many rows as there are winners, with the hint to broadcast it where that pays."""
@@ -59,22 +58,22 @@ def kept(frame: DataFrame) -> DataFrame:
 def fold(log: Log, start: Mapping[int, int], ends: Mapping[int, int]) -> Fold:
     """The log from ``start`` to ``ends`` (exclusive), and of each (partition, key) the record with the greatest rank.
 
-    Cost: the slice is read once and kept on local disk. Offset order: an aggregation over (partition, key) and a semi-join on
-    (partition, offset); other rules: one sort by key and offset. A shuffle only for more than 100 thousand records.
+    Cost: the slice is read once and kept on local disk, up to 100 thousand records with one sort by key and offset in one task. Beyond, offset
+    order: an aggregation over (partition, key) and a semi-join on (partition, offset); other rules: a shuffle and sort.
     """
     from pyspark.sql import functions as F
 
     size = sum(end - start[index] for index, end in ends.items())
     rows = _slice(log, start, ends)
-    rows = rows.coalesce(1) if size <= SMALL else rows
+    if size <= SMALL:
+        return Fold(kept(_ranked(log, rows.coalesce(1))), size)
     if log.rule.versioned:
-        records = kept(_ranked(log, rows))
-        return Fold(records, records, size, True)
+        return Fold(kept(_ranked(log, rows)), size)
     records = kept(rows)
     last = records.filter("key IS NOT NULL").groupBy("partition", "key").agg(F.max("offset").alias("offset")).select("partition", "offset")
     last = F.broadcast(last) if size <= BROADCAST else last
-    winners = records.join(last, ["partition", "offset"], "left_semi").select("*", F.col("offset").alias("rank"))
-    return Fold(records, kept(winners), size, False)
+    winners = records.join(last, ["partition", "offset"], "left_semi")
+    return Fold(kept(winners.select("*", F.col("offset").alias("rank"), F.col("offset").alias("best"))), size, records)
 
 
 def _slice(log: Log, start: Mapping[int, int], ends: Mapping[int, int]) -> DataFrame:
@@ -96,7 +95,7 @@ def _slice(log: Log, start: Mapping[int, int], ends: Mapping[int, int]) -> DataF
 
 
 def _ranked(log: Log, rows: DataFrame) -> DataFrame:
-    """The rows with their ``rank``, the best rank of their key ``before`` them, and the ``best`` of all."""
+    """The rows with their ``rank``, the ``best`` of their key, and, where there are versions, the best one ``before`` them."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
@@ -109,5 +108,7 @@ def _ranked(log: Log, rows: DataFrame) -> DataFrame:
         rows = rows.withColumn("barrier", F.coalesce(F.max(unversioned_delete).over(until_now), F.lit(-1).cast("bigint")))
         barrier = F.col("barrier")
     rows = rows.withColumn("rank", log.rule.rank(barrier=barrier))
+    if not log.rule.versioned:
+        return rows.select("*", F.max("rank").over(whole).alias("best"))
     before = F.max("rank").over(ordered.rowsBetween(Window.unboundedPreceding, -1))
     return rows.select("*", before.alias("before"), F.max("rank").over(whole).alias("best"))

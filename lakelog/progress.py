@@ -41,9 +41,10 @@ class Mark:
         return hashlib.sha256(f"{self.offset} {self.epoch} {self.control}".encode()).hexdigest()
 
 
-def digest_sql(row: str) -> str:
-    """`Mark.digest` of a control row of silver, in SQL."""
-    return f"sha2(concat_ws(' ', {row}.offset, {row}.epoch, {row}.control), 256)"
+def digest_sql(row: str = "") -> str:
+    """`Mark.digest` of a control row of silver, in SQL; ``row`` is its alias."""
+    alias = f"{row}." if row else ""
+    return f"sha2(concat_ws(' ', {alias}offset, {alias}epoch, {alias}control), 256)"
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from lakelog import delta
 from lakelog.compare import Compared, compare
 from lakelog.delta import TableRef
-from lakelog.fold import fold
+from lakelog.fold import Fold, fold
 from lakelog.progress import CONTROL_BUCKET, Progress, digest_sql
 from lakelog.staging import Log
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 # The gate: a control row that does not find the one it replaces stops the MERGE before anything is committed. It costs no look at the table.
 PROGRESS_MOVED = "LAKELOG_PROGRESS_MOVED"
+# From this share of the touched buckets' octets on, they are overwritten rather than merged.
+MOSTLY = 0.5
 STOP = f"WHEN NOT MATCHED THEN INSERT (bucket) VALUES (CAST(raise_error('{PROGRESS_MOVED}') AS INT))"  # noqa: S608
 
 
@@ -122,37 +124,97 @@ def merge(log: Log, table: TableRef, state: Progress, ends: Mapping[int, int], *
         Conflict: another commit touched the same buckets meanwhile.
 
     Cost: the slice of the log is read once, silver's keys and ranks once (only the buckets that winners fall into), then a MERGE over
-    offsets that rewrites the files with replaced rows, or marks those rows where deletion vectors are on. The first merge of a topic
-    reads no silver.
+    offsets that rewrites the files with replaced rows, or marks those rows where deletion vectors are on. Where most of the touched buckets
+    would be rewritten, they are overwritten in one pass instead of the three of a MERGE. The first merge of a topic reads no silver.
     """
-    from pyspark.sql import functions as F
-
     folded = fold(log, state.next, ends)
     compared = compare(log, folded, None if state.empty else table)
     moved = [index for index, end in ends.items() if end > state.next[index]]
     after = state.after(ends, compared.counts)
     control = _control_rows(log, after, moved, now, replaces=state)
-    no_digest = F.lit(None).cast("string").alias("match_digest")
-    source = _stored(log, compared.changes, now, F.col("old_offset").alias("match_offset"), no_digest).unionAll(control)
+    write = _overwritten if _mostly_touched(log, table, compared) else _merged
     try:
-        version = delta.merge(
-            folded.hinted(source),
-            table,
-            on=(
-                f"t.bucket IN ({', '.join(map(str, [CONTROL_BUCKET, *compared.buckets]))}) AND t.bucket = s.bucket"
-                f"{_narrowed(log, compared, [state.marks[index].offset for index in moved])}"
-                " AND t.partition = s.partition AND t.offset = s.match_offset"
-                f" AND (s.match_digest IS NULL OR s.match_digest = {digest_sql('t')})"
-            ),
-            clauses=f"WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED AND s.bucket > {CONTROL_BUCKET} THEN INSERT * {STOP}",
-            scatter=log.config.number("silver.buckets") > 1,
-            user_metadata=after.note(),
-        )
+        version = write(log, table, folded, compared, control, state, moved, after.note(), now)
     except Exception as error:
         if PROGRESS_MOVED not in str(error):
             raise
         version = None
     return version, Step(state.next, dict(ends), compared.counts)
+
+
+def _mostly_touched(log: Log, table: TableRef, compared: Compared) -> bool:
+    """Whether rows are to be replaced in files that make up most of the touched buckets: then these are written anew in one pass."""
+    if compared.least is None or log.config.flag("deletion.vectors"):
+        return False
+    share = len(compared.buckets) / log.config.number("silver.buckets")
+    return compared.touched >= MOSTLY * share * delta.size(log.spark, table)
+
+
+def _merged(
+    log: Log,
+    table: TableRef,
+    folded: Fold,
+    compared: Compared,
+    control: DataFrame,
+    state: Progress,
+    moved: list[int],
+    note: str | None,
+    now: int,
+) -> int | None:
+    """One MERGE over the offsets of the rows to be replaced."""
+    from pyspark.sql import functions as F
+
+    no_digest = F.lit(None).cast("string").alias("match_digest")
+    source = _stored(log, compared.changes, now, F.col("old_offset").alias("match_offset"), no_digest).unionAll(control)
+    return delta.merge(
+        folded.hinted(source),
+        table,
+        on=(
+            f"t.bucket IN ({', '.join(map(str, [CONTROL_BUCKET, *compared.buckets]))}) AND t.bucket = s.bucket"
+            f"{_narrowed(log, compared, [state.marks[index].offset for index in moved])}"
+            " AND t.partition = s.partition AND t.offset = s.match_offset"
+            f" AND (s.match_digest IS NULL OR s.match_digest = {digest_sql('t')})"
+        ),
+        clauses=f"WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED AND s.bucket > {CONTROL_BUCKET} THEN INSERT * {STOP}",
+        scatter=log.config.number("silver.buckets") > 1,
+        user_metadata=note,
+    )
+
+
+def _overwritten(
+    log: Log,
+    table: TableRef,
+    folded: Fold,
+    compared: Compared,
+    control: DataFrame,
+    state: Progress,
+    moved: list[int],
+    note: str | None,
+    now: int,
+) -> int | None:
+    """The touched buckets written anew: the rows that stay, read in the same transaction, and the changes. No shuffle, no full outer join.
+
+    The gate is the same: the control rows' digests, read in that transaction, must be those that were known.
+    """
+    from pyspark.sql import functions as F
+
+    silver = delta.read(log.spark, table)
+    names = schema(log.types.key, log.types.value, log.rule.version_type(log.types.value)).names
+    replaced = compared.changes.filter(F.col("old_offset").isNotNull()).select(
+        F.col("bucket").alias("r_bucket"), F.col("partition").alias("r_partition"), "old_offset"
+    )
+    gone = (F.col("bucket") == F.col("r_bucket")) & (F.col("partition") == F.col("r_partition")) & (F.col("offset") == F.col("old_offset"))
+    stays = silver.filter(F.col("bucket").isin(compared.buckets)).join(folded.hinted(replaced), gone, "left_anti")
+    controls = silver.filter(F.col("bucket") == CONTROL_BUCKET)
+    known = controls.select(F.col("partition").alias("k_partition"), F.expr(digest_sql()).alias("digest"))
+    held = F.when(F.col("digest") == F.col("match_digest"), F.lit(CONTROL_BUCKET)).otherwise(
+        F.raise_error(F.lit(PROGRESS_MOVED)).cast("int")
+    )
+    gated = control.join(F.broadcast(known), F.col("partition") == F.col("k_partition"), "left").withColumn("bucket", held)
+    rows = stays.select(*names).unionAll(_stored(log, compared.changes, now)).unionAll(gated.select(*names))
+    rows = rows.unionAll(controls.filter(~F.col("partition").isin(moved)).select(*names))
+    where = F.col("bucket").isin([CONTROL_BUCKET, *compared.buckets])
+    return delta.replace(rows, table, where, user_metadata=note)
 
 
 def _narrowed(log: Log, compared: Compared, progress: list[int]) -> str:

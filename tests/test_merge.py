@@ -72,6 +72,35 @@ def test_a_merge_that_was_overtaken_writes_nothing(lake: Lake) -> None:
     assert topic.merge().inserted == 1
 
 
+@pytest.mark.parametrize(("vectors", "way"), [(False, "replace"), (True, "merge")])
+def test_a_merge_overtaken_before_its_transaction_begins_starts_over(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, vectors: bool, way: str
+) -> None:
+    """The rows are planned, another merge commits, then the statement runs: it must see that, whichever way it writes."""
+    config = {**COLUMN, "deletion.vectors": vectors}
+    topic = lake.create_topic("t", key="STRING", value="payload STRING, version BIGINT", config=config)
+    topic.append(records(("a", 1), ("b", 1), ("c", 1)))
+    topic.merge()
+    topic.append(records(("a", 2)))
+    monkeypatch.setattr(silver, "MOSTLY", 0)
+    other, write, raced = lake.topic("t"), getattr(delta, way), []
+
+    def overtaken(*given: Any, **more: Any) -> int | None:
+        if not raced:
+            raced.append(True)
+            other.merge()
+            other.append(records(("b", 2)))
+            raced.append(other.merge().updated)
+        return write(*given, **more)
+
+    monkeypatch.setattr(delta, way, overtaken)
+    mine = topic.merge()
+    assert raced == [True, 1]
+    assert (mine.version, mine.records) == (None, 0), "the other merge had done all there was"
+    assert {row["key"]: row["version"] for row in topic.latest().collect()} == {"a": 2, "b": 2, "c": 1}
+    assert topic.verify().problems == []
+
+
 def test_the_progress_a_commit_carries_is_that_of_the_control_rows(lake: Lake) -> None:
     """The newest commit tells it; after a commit that is no merge the rows do, and after a RESTORE those that came back."""
     topic = lake.create_topic("t", key="STRING", value="payload STRING, version BIGINT", partitions=2, config=COLUMN)
