@@ -84,6 +84,7 @@ def test_the_latest_rows_are_gits_trees_merged_in_one_go(repository: str, lake: 
     assert _trees(topic) == {index: tree for index, (_, tree) in enumerate(history.points)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("repository", REPOSITORIES)
 def test_the_latest_rows_are_gits_trees_merged_in_ten_uneven_steps(repository: str, lake: Lake, tmp_path: Path) -> None:
     """The same in ten appends of very different size, a merge (and another) after each: how jobs cut the day changes nothing."""
@@ -136,6 +137,7 @@ def test_under_timestamp_the_result_is_that_of_plain_python(repository: str, lak
     assert topic.status().counts["late"] == late
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("repository", REPOSITORIES)
 def test_a_shuffled_history_with_its_line_numbers_as_versions_gives_the_same_trees(repository: str, lake: Lake, tmp_path: Path) -> None:
     """Under ``header`` the order of arrival is nothing: the line number in a header puts every record in its place again."""

@@ -72,7 +72,7 @@ def test_a_merge_that_was_overtaken_writes_nothing(lake: Lake) -> None:
     assert topic.merge().inserted == 1
 
 
-@pytest.mark.parametrize(("vectors", "way"), [(False, "replace"), (True, "merge")])
+@pytest.mark.parametrize(("vectors", "way"), [(False, "replace"), pytest.param(True, "merge", marks=pytest.mark.long)])
 def test_a_merge_overtaken_before_its_transaction_begins_starts_over(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, vectors: bool, way: str
 ) -> None:

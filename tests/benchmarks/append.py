@@ -82,7 +82,9 @@ def million(folder: Path, rounds: int) -> dict[str, tuple[float, float]]:
     from lakelog import Lake, local_session
 
     spark = local_session(master="local[2]", memory="4g")
-    frame = spark.range(1_000_000).selectExpr("concat('k', lpad(id * 7919 % 2000000, 15, '0')) AS key", "repeat(md5(cast(id AS string)), 3) AS value")
+    frame = spark.range(1_000_000).selectExpr(
+        "concat('k', lpad(id * 7919 % 2000000, 15, '0')) AS key", "repeat(md5(cast(id AS string)), 3) AS value"
+    )
     frame.coalesce(2).write.parquet(str(folder / "input"))
     frame = spark.read.parquet(str(folder / "input"))
     topic = Lake(spark, str(folder / "lake")).create_topic("t", key="STRING", value="STRING")
