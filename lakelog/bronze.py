@@ -25,6 +25,7 @@ from lakelog.condition import Expectation
 from lakelog.conditional import check
 from lakelog.delta import TableRef
 from lakelog.errors import Conflict, FencedEpoch, InvalidRequest, LogIncomplete
+from lakelog.records import constant, looked_up
 from lakelog.segments import Piece, Tail, place
 from lakelog.sources import Types
 from lakelog.staging import Batch, Log
@@ -235,7 +236,7 @@ def _rows(log: Log, batch: Batch, pieces: Mapping[int, Piece], epoch: int, batch
     given = {
         "epoch": F.lit(epoch),
         "batch": F.lit(batch_id),
-        "appended_at": F.timestamp_millis(F.lit(now)),
+        "appended_at": F.timestamp_millis(constant(now, "mid")),
         "control": F.lit(None).cast("string"),
     }
     numbered = _numbered(log, batch, pieces)
@@ -259,17 +260,10 @@ def _numbered(log: Log, batch: Batch, pieces: Mapping[int, Piece]) -> DataFrame:
     """The batch's rows with ``partition``, ``segment`` and ``offset``."""
     from pyspark.sql import functions as F
 
-    rows = batch.located()
-    if len(pieces) == 1:
-        (piece,) = pieces.values()
-        return rows.withColumn("segment", F.lit(piece.segment).cast("bigint")).withColumn("offset", F.col("position") + F.lit(piece.start))
-    placed = delta.small_frame(
-        log.spark,
-        "p_partition INT, segment BIGINT, p_start BIGINT",
-        [(piece.partition, piece.segment, piece.start) for piece in pieces.values()],
-    )
-    rows = rows.join(F.broadcast(placed), F.col("partition") == F.col("p_partition"))
-    return rows.withColumn("offset", F.col("p_start") + F.col("position"))
+    places = [pieces.get(index) for index in range(log.partitions)]
+    segment = looked_up([piece.segment if piece else -1 for piece in places], F.col("partition"))
+    start = looked_up([piece.start if piece else -1 for piece in places], F.col("partition"))
+    return batch.located().select("*", segment.alias("segment"), (F.col("position") + start).alias("offset"))
 
 
 # ---- reading ----

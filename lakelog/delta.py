@@ -1,30 +1,25 @@
-"""The door to Delta: names and paths of tables, how they are created, read, appended to under a guard, merged, and what their errors mean.
+"""The door to Delta: names and paths of tables, how they are created, read, appended to under a guard, merged.
 
-Every Delta exception becomes one of ours here, and nowhere else. SQL names are quoted by `TableRef.sql` and `quoted` alone.
+Every Delta exception becomes one of ours at this door (delta_errors.py), and nowhere else. SQL names are quoted by `TableRef.sql` and `quoted` alone.
 """
 
 from __future__ import annotations
 
 import contextlib
-import re
 import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakelog.errors import Conflict, Damaged, InvalidRequest, LakelogError, NotFound
+from lakelog.delta_errors import condition_of
+from lakelog.delta_errors import door as door
+from lakelog.errors import Conflict, InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
 
 LAST_COMMIT = "spark.databricks.delta.lastCommitVersionInSession"
-NOT_THERE = (
-    "DELTA_TABLE_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "DELTA_TABLE_ONLY_OPERATION", "PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND",
-    "DELTA_PATH_DOES_NOT_EXIST", "SCHEMA_NOT_FOUND", "DELTA_NOT_A_DELTA_TABLE",
-)  # fmt: skip
-GONE = ("DELTA_UNSUPPORTED_TIME_TRAVEL", "DELTA_VERSION_NOT_CONTIGUOUS", "DELTA_CANNOT_RECREATE", "DELTA_TIMESTAMP",
-        "DELTA_VERSION_NOT_FOUND", "DELTA_FILE_NOT_FOUND", "VersionNotFound", "DELTA_NO_RECREATABLE")  # fmt: skip
 # One commit of this process at a time: the version of a commit is told per Spark session, and appends of one process to one table
 # would only make each other start over (a lock doubles their rate).
 _committing = threading.RLock()
@@ -59,63 +54,6 @@ class TableRef:
     def __str__(self) -> str:
         """The table as people write it."""
         return self.path if self.path is not None else ".".join(self.name)
-
-
-def _condition(error: BaseException) -> str:
-    condition = getattr(error, "getCondition", lambda: None)() or ""
-    if not condition:
-        found = re.search(r"\[([A-Z][A-Z0-9_.]+)\]", str(error))
-        condition = found[1] if found else ""
-    return condition
-
-
-def _is_contention(error: BaseException) -> bool:
-    """Whether a Delta commit lost to another one: by class (classic), SQLSTATE (Connect), or condition."""
-    import delta.exceptions as exceptions
-
-    classes = tuple(
-        getattr(exceptions, name)
-        for name in dir(exceptions)
-        if name.startswith(("Concurrent", "DeltaConcurrent", "MetadataChanged", "ProtocolChanged"))
-    )
-    if isinstance(error, classes):
-        return True
-    state = getattr(error, "getSqlState", lambda: None)() or ""
-    return state == "2D521" or bool(
-        re.search(r"DELTA_(CONCURRENT_|METADATA_CHANGED|PROTOCOL_CHANGED|MAX_COMMIT_RETRIES)", _condition(error))
-    )
-
-
-def translated(error: BaseException, table: TableRef | str) -> LakelogError | None:
-    """The lakelog error a Spark or Delta error stands for; None for one that is a defect."""
-    condition, first = _condition(error), str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
-    if _is_contention(error):
-        return Conflict(
-            f"{table}: another writer committed first ({condition.split('.')[0] or type(error).__name__}). Nothing was written; try again."
-        )
-    if condition.startswith(NOT_THERE):
-        return NotFound(f"{table}: there is no Delta table or file of that name.")
-    if condition.startswith(GONE):
-        return NotFound(f"{table}: that version cannot be read any more or does not exist: {first}", name="SNAPSHOT_NOT_FOUND")
-    if condition.startswith(
-        ("DELTA_TRUNCATED_TRANSACTION_LOG", "DELTA_STATE_RECOVER", "DELTA_LOG_FILE", "FAILED_READ_FILE", "DELTA_CHECKPOINT")
-    ):
-        return Damaged(f"{table}: {first}. A file of the table is missing or broken; look at it, or restore the table, before going on.")
-    return None
-
-
-@contextlib.contextmanager
-def door(table: TableRef | str) -> Iterator[None]:
-    """Turn the errors of Spark and Delta into lakelog's; those that are none of ours pass as they are."""
-    try:
-        yield
-    except LakelogError:
-        raise
-    except Exception as error:
-        ours = translated(error, table)
-        if ours is None:
-            raise
-        raise ours from error
 
 
 def small_frame(spark: SparkSession, ddl: str, rows: Sequence[tuple[Any, ...]]) -> DataFrame:
@@ -196,7 +134,7 @@ def create(
         try:
             writer.createOrReplace() if replace else writer.create()
         except Exception as error:
-            if "ALREADY_EXISTS" in _condition(error):
+            if "ALREADY_EXISTS" in condition_of(error):
                 raise Conflict(f"{table} was created by another writer meanwhile.") from error
             raise
 

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakelog import bronze, delta
+from lakelog import bronze
 from lakelog.bronze import RECORD_COLUMNS
+from lakelog.records import floor_of, looked_up
 from lakelog.staging import Log
 
 if TYPE_CHECKING:
@@ -82,12 +83,11 @@ def _slice(log: Log, start: Mapping[int, int], ends: Mapping[int, int]) -> DataF
 
     spans = {index: (start[index], end) for index, end in ends.items() if end > start[index]}
     low, high = min(low for low, _ in spans.values()), max(high for _, high in spans.values())
-    rows = bronze.records(log).filter(F.col("partition").isin(list(spans)) & F.col("offset").between(low, high - 1))
-    if len(set(spans.values())) > 1:
-        table = [(index, *span) for index, span in spans.items()]
-        frame = delta.small_frame(log.spark, "s_partition INT, s_low BIGINT, s_high BIGINT", table)
-        inside = (F.col("partition") == F.col("s_partition")) & (F.col("offset") >= F.col("s_low")) & (F.col("offset") < F.col("s_high"))
-        rows = rows.join(F.broadcast(frame), inside, "left_semi")
+    first, beyond = ([spans.get(index, (0, 0))[place] for index in range(log.partitions)] for place in (0, 1))
+    index, offset = F.col("partition"), F.col("offset")
+    # Bounds that skip files by statistics and seldom change, then the exact ones as data: the code of the scan stays the same.
+    rows = bronze.records(log).filter(index.isin(list(spans)) & (offset >= floor_of(low)) & (offset <= floor_of(high, above=True)))
+    rows = rows.filter((offset >= looked_up(first, index)) & (offset < looked_up(beyond, index)))
     buckets = log.config.number("silver.buckets")
     bucket = F.lit(0) if buckets == 1 else F.pmod(F.xxhash64("key"), F.lit(buckets))
     invalid = [log.rule.invalid_version().alias("invalid")] * (log.rule.strategy == "header")

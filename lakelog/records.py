@@ -26,6 +26,33 @@ FIXED_OCTETS = {
 }  # fmt: skip
 
 
+def looked_up(numbers: Sequence[int], index: Column) -> Column:
+    """One of a few numbers, by the index a row has.
+
+    The numbers are data to the code that Spark generates, not part of its text: a statement that has others each time runs code that is
+    compiled already. A number as a plain literal has Spark compile, and Java warm up, the loop over all rows anew.
+    """
+    from pyspark.sql import functions as F
+
+    return F.get(F.split(F.lit(",".join(map(str, numbers))), ",").cast("array<bigint>"), index)
+
+
+def constant(number: int, any_row: str) -> Column:
+    """A number that differs from statement to statement, as `looked_up`; ``any_row`` is an integer column that is never NULL."""
+    from pyspark.sql import functions as F
+
+    return looked_up((number,), F.col(any_row).bitwiseAND(F.lit(0)).cast("int"))
+
+
+def floor_of(offset: int, *, above: bool = False) -> int:
+    """A bound a little below an offset (or above it), that skips files by statistics: its first six binary digits; 0 below 65536.
+
+    Its text stays the same for many statements, and with it the code that Spark generates for the scan.
+    """
+    digits = max(offset.bit_length() - 6, 16 - 6)
+    return (offset >> digits) + above << digits if above or offset >= 65536 else 0
+
+
 def declared_type(spark: SparkSession, text: str, *, what: str) -> DataType:
     """The type that a topic declares for its key or value: ``BINARY``, any other type, or a list of fields (a STRUCT).
 

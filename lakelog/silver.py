@@ -21,6 +21,7 @@ from lakelog.compare import Compared, compare
 from lakelog.delta import TableRef
 from lakelog.fold import Fold, fold
 from lakelog.progress import CONTROL_BUCKET, Progress, digest_sql
+from lakelog.records import constant, floor_of
 from lakelog.staging import Log
 
 if TYPE_CHECKING:
@@ -129,12 +130,12 @@ def merge(log: Log, table: TableRef, state: Progress, ends: Mapping[int, int], *
     """
     folded = fold(log, state.next, ends)
     compared = compare(log, folded, None if state.empty else table)
-    moved = [index for index, end in ends.items() if end > state.next[index]]
     after = state.after(ends, compared.counts)
+    moved = [index for index, end in ends.items() if end > state.next[index]]
     control = _control_rows(log, after, moved, now, replaces=state)
-    write = _overwritten if _mostly_touched(log, table, compared) else _merged
+    upsert = Upsert(log, table, folded, compared, control, {index: state.marks[index].offset for index in moved}, after.note(), now)
     try:
-        version = write(log, table, folded, compared, control, state, moved, after.note(), now)
+        version = upsert.overwritten() if _mostly_touched(log, table, compared) else upsert.merged()
     except Exception as error:
         if PROGRESS_MOVED not in str(error):
             raise
@@ -150,71 +151,61 @@ def _mostly_touched(log: Log, table: TableRef, compared: Compared) -> bool:
     return compared.touched >= MOSTLY * share * delta.size(log.spark, table)
 
 
-def _merged(
-    log: Log,
-    table: TableRef,
-    folded: Fold,
-    compared: Compared,
-    control: DataFrame,
-    state: Progress,
-    moved: list[int],
-    note: str | None,
-    now: int,
-) -> int | None:
-    """One MERGE over the offsets of the rows to be replaced."""
-    from pyspark.sql import functions as F
+@dataclass(frozen=True)
+class Upsert:
+    """One commit on silver, ready to be written in either of two ways: changes, control rows and the offsets those replace, by partition."""
 
-    no_digest = F.lit(None).cast("string").alias("match_digest")
-    source = _stored(log, compared.changes, now, F.col("old_offset").alias("match_offset"), no_digest).unionAll(control)
-    return delta.merge(
-        folded.hinted(source),
-        table,
-        on=(
-            f"t.bucket IN ({', '.join(map(str, [CONTROL_BUCKET, *compared.buckets]))}) AND t.bucket = s.bucket"
-            f"{_narrowed(log, compared, [state.marks[index].offset for index in moved])}"
-            " AND t.partition = s.partition AND t.offset = s.match_offset"
-            f" AND (s.match_digest IS NULL OR s.match_digest = {digest_sql('t')})"
-        ),
-        clauses=f"WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED AND s.bucket > {CONTROL_BUCKET} THEN INSERT * {STOP}",
-        scatter=log.config.number("silver.buckets") > 1,
-        user_metadata=note,
-    )
+    log: Log
+    table: TableRef
+    folded: Fold
+    compared: Compared
+    control: DataFrame
+    moved: dict[int, int]
+    note: str | None
+    now: int
 
+    def merged(self) -> int | None:
+        """One MERGE over the offsets of the rows to be replaced."""
+        from pyspark.sql import functions as F
 
-def _overwritten(
-    log: Log,
-    table: TableRef,
-    folded: Fold,
-    compared: Compared,
-    control: DataFrame,
-    state: Progress,
-    moved: list[int],
-    note: str | None,
-    now: int,
-) -> int | None:
-    """The touched buckets written anew: the rows that stay, read in the same transaction, and the changes. No shuffle, no full outer join.
+        match = F.col("old_offset").alias("match_offset"), F.lit(None).cast("string").alias("match_digest")
+        source = _stored(self.log, self.compared.changes, self.now, *match).unionAll(self.control)
+        return delta.merge(
+            self.folded.hinted(source),
+            self.table,
+            on=(
+                f"t.bucket IN ({', '.join(map(str, [CONTROL_BUCKET, *self.compared.buckets]))}) AND t.bucket = s.bucket"
+                f"{_narrowed(self.log, self.compared, list(self.moved.values()))}"
+                " AND t.partition = s.partition AND t.offset = s.match_offset"
+                f" AND (s.match_digest IS NULL OR s.match_digest = {digest_sql('t')})"
+            ),
+            clauses=f"WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED AND s.bucket > {CONTROL_BUCKET} THEN INSERT * {STOP}",
+            scatter=self.log.config.number("silver.buckets") > 1,
+            user_metadata=self.note,
+        )
 
-    The gate is the same: the control rows' digests, read in that transaction, must be those that were known.
-    """
-    from pyspark.sql import functions as F
+    def overwritten(self) -> int | None:
+        """The touched buckets written anew: the rows that stay, read in the same transaction, and the changes. No shuffle, no outer join.
 
-    silver = delta.read(log.spark, table)
-    names = schema(log.types.key, log.types.value, log.rule.version_type(log.types.value)).names
-    replaced = compared.changes.filter(F.col("old_offset").isNotNull()).select(
-        F.col("bucket").alias("r_bucket"), F.col("partition").alias("r_partition"), "old_offset"
-    )
-    gone = (F.col("bucket") == F.col("r_bucket")) & (F.col("partition") == F.col("r_partition")) & (F.col("offset") == F.col("old_offset"))
-    stays = silver.filter(F.col("bucket").isin(compared.buckets)).join(folded.hinted(replaced), gone, "left_anti")
-    controls = silver.filter(F.col("bucket") == CONTROL_BUCKET)
-    known = controls.select(F.col("partition").alias("k_partition"), F.expr(digest_sql()).alias("digest"))
-    held = F.when(F.col("digest") == F.col("match_digest"), F.lit(CONTROL_BUCKET)).otherwise(
-        F.raise_error(F.lit(PROGRESS_MOVED)).cast("int")
-    )
-    gated = control.join(F.broadcast(known), F.col("partition") == F.col("k_partition"), "left").withColumn("bucket", held)
-    rows = stays.select(*names).unionAll(_stored(log, compared.changes, now)).unionAll(gated.select(*names))
-    rows = rows.unionAll(controls.filter(~F.col("partition").isin(moved)).select(*names))
-    where = F.col("bucket").isin([CONTROL_BUCKET, *compared.buckets])
-    return delta.replace(rows, table, where, user_metadata=note)
+        The gate is the same: the control rows' digests, read in that transaction, must be those that were known.
+        """
+        from pyspark.sql import functions as F
+
+        log, compared = self.log, self.compared
+        silver = delta.read(log.spark, self.table)
+        names = schema(log.types.key, log.types.value, log.rule.version_type(log.types.value)).names
+        places = ("bucket", "partition", "offset")
+        replaced = compared.changes.filter("old_offset IS NOT NULL").select("bucket", "partition", F.col("old_offset").alias("offset"))
+        stays = silver.filter(F.col("bucket").isin(compared.buckets)).join(self.folded.hinted(replaced), list(places), "left_anti")
+        controls = silver.filter(F.col("bucket") == CONTROL_BUCKET)
+        known = controls.select(F.col("partition").alias("k_partition"), F.expr(digest_sql()).alias("digest"))
+        stop = F.raise_error(F.lit(PROGRESS_MOVED)).cast("int")
+        gate = F.when(F.col("digest") == F.col("match_digest"), F.lit(CONTROL_BUCKET)).otherwise(stop)
+        gated = self.control.join(F.broadcast(known), F.col("partition") == F.col("k_partition"), "left").withColumn("bucket", gate)
+        rows = stays.select(*names).unionAll(_stored(log, compared.changes, self.now)).unionAll(gated.select(*names))
+        rows = rows.unionAll(controls.filter(~F.col("partition").isin(list(self.moved))).select(*names))
+        where = F.col("bucket").isin([CONTROL_BUCKET, *compared.buckets])
+        return delta.replace(rows, self.table, where, user_metadata=self.note)
 
 
 def _narrowed(log: Log, compared: Compared, progress: list[int]) -> str:
@@ -243,22 +234,13 @@ def bitmap(column: str, offsets: Collection[int]) -> str:
     return f"getbit({word}, CAST({column} & 63 AS INT)) = 1"
 
 
-def floor_of(offset: int) -> int:
-    """The largest power of two at or below an offset, 0 below 65536: a bound that skips old files by statistics.
-
-    Its text stays the same from merge to merge, and with it the code that Spark generates for the scan of silver; a bound that differs each
-    time would have the scan compiled anew each time.
-    """
-    return 1 << (offset.bit_length() - 1) if offset >= 65536 else 0
-
-
 def _stored(log: Log, rows: DataFrame, now: int, *more: Column) -> DataFrame:
     """Winners in silver's columns, and then ``more``."""
     from pyspark.sql import functions as F
 
     fixed = {
         "delete_horizon": F.lit(None).cast("timestamp"),
-        "merged_at": F.timestamp_millis(F.lit(now)),
+        "merged_at": F.timestamp_millis(constant(now, "partition")),
         "control": F.lit(None).cast("string"),
     }
     fields = schema(log.types.key, log.types.value, log.rule.version_type(log.types.value)).fields

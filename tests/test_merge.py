@@ -10,7 +10,8 @@ import pytest
 
 from lakelog import Lake, delta, silver
 from lakelog.progress import progress, stored
-from lakelog.silver import bitmap, floor_of
+from lakelog.records import floor_of
+from lakelog.silver import bitmap
 
 COLUMN = {"compaction.strategy": "column", "compaction.strategy.column": "version"}
 
@@ -129,5 +130,15 @@ def test_a_bitmap_holds_for_its_offsets_and_for_few_others(spark: Any) -> None:
         assert len(found - offsets) <= len(every) / 10
 
 
-def test_the_floor_of_offsets_seldom_changes() -> None:
-    assert [floor_of(offset) for offset in (0, 65_535, 65_536, 100_000, 131_072, 2**40 + 5)] == [0, 0, 65_536, 65_536, 131_072, 2**40]
+def test_the_bounds_of_offsets_seldom_change() -> None:
+    assert [floor_of(offset) for offset in (0, 65_535, 65_536, 100_000, 131_072, 2**40 + 5)] == [
+        0,
+        0,
+        65_536,
+        98_304,
+        131_072,
+        2**40,
+    ]
+    offsets = [0, 5, 1023, 1024, 65_535, 65_536, 100_000, 2**40 + 5, *range(1_000_000, 1_100_000, 777)]
+    assert all(floor_of(offset) <= offset < floor_of(offset, above=True) <= max(offset * 1.04, 2_048) for offset in offsets)
+    assert len({floor_of(offset) for offset in range(1_000_000, 1_100_000)}) <= 5
