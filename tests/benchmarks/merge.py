@@ -10,8 +10,6 @@ What was found to hold at 4 million keys and 10 thousand changes, in order of wo
   shuffles all of the table; a bitmap of the offsets to be replaced, one literal in ON, leaves it little. The same offsets in ``IN`` save
   the shuffle too and lose it again in planning.
 - Without them, one overwrite of the bucket in the place of MERGE where most of it is to be rewritten: no full outer join, a quarter less.
-- No statement may carry numbers of its own in the text of its plan (a time, an offset): the code for all rows is generated, compiled and
-  warmed up again for each. It was 5 of the 13 CPU-s of an append of a million records.
 - Files for few partitions side by side (``maxConcurrentOutputFileWriters``): else every row is sorted by a constant before it is written.
 - The gate within the statement, progress from the newest commit, small frames by Arrow: fewer small Spark jobs, 0.3 to 2 CPU-s each.
 - The two-pass hash is only worth its jobs beyond 100 thousand records; below, one sorted task is.
