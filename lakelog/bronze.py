@@ -25,7 +25,7 @@ from lakelog.condition import Expectation
 from lakelog.conditional import check
 from lakelog.delta import TableRef
 from lakelog.errors import Conflict, FencedEpoch, InvalidRequest, LogIncomplete
-from lakelog.records import constant, looked_up
+from lakelog.records import looked_up
 from lakelog.segments import Piece, Tail, place
 from lakelog.sources import Types
 from lakelog.staging import Batch, Log
@@ -236,7 +236,7 @@ def _rows(log: Log, batch: Batch, pieces: Mapping[int, Piece], epoch: int, batch
     given = {
         "epoch": F.lit(epoch),
         "batch": F.lit(batch_id),
-        "appended_at": F.timestamp_millis(constant(now, "mid")),
+        "appended_at": F.timestamp_millis(F.lit(now)),
         "control": F.lit(None).cast("string"),
     }
     numbered = _numbered(log, batch, pieces)

@@ -85,7 +85,7 @@ def _slice(log: Log, start: Mapping[int, int], ends: Mapping[int, int]) -> DataF
     low, high = min(low for low, _ in spans.values()), max(high for _, high in spans.values())
     first, beyond = ([spans.get(index, (0, 0))[place] for index in range(log.partitions)] for place in (0, 1))
     index, offset = F.col("partition"), F.col("offset")
-    # Bounds that skip files by statistics and seldom change, then the exact ones as data: the code of the scan stays the same.
+    # Bounds that skip files by their statistics, then each partition's exact ones.
     rows = bronze.records(log).filter(index.isin(list(spans)) & (offset >= floor_of(low)) & (offset <= floor_of(high, above=True)))
     rows = rows.filter((offset >= looked_up(first, index)) & (offset < looked_up(beyond, index)))
     buckets = log.config.number("silver.buckets")

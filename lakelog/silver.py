@@ -21,7 +21,7 @@ from lakelog.compare import Compared, compare
 from lakelog.delta import TableRef
 from lakelog.fold import Fold, fold
 from lakelog.progress import CONTROL_BUCKET, Progress, digest_sql
-from lakelog.records import constant, floor_of
+from lakelog.records import floor_of
 from lakelog.staging import Log
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ def _stored(log: Log, rows: DataFrame, now: int, *more: Column) -> DataFrame:
 
     fixed = {
         "delete_horizon": F.lit(None).cast("timestamp"),
-        "merged_at": F.timestamp_millis(constant(now, "partition")),
+        "merged_at": F.timestamp_millis(F.lit(now)),
         "control": F.lit(None).cast("string"),
     }
     fields = schema(log.types.key, log.types.value, log.rule.version_type(log.types.value)).fields

@@ -14,7 +14,7 @@ from lakelog.config import LONG_MAX, TopicConfig
 from lakelog.delta import TableRef
 from lakelog.errors import InvalidRequest
 from lakelog.ordering import OrderingRule
-from lakelog.records import constant, header_octets, octets
+from lakelog.records import header_octets, octets
 from lakelog.segments import Share
 from lakelog.sources import ORDER, Types, refused
 
@@ -41,7 +41,7 @@ def validated(log: Log, request: DataFrame, now: int) -> DataFrame:
 
     config = log.config
     hashed = F.lit(0) if log.partitions == 1 else F.pmod(F.xxhash64("key"), F.lit(log.partitions)).cast("int")
-    stamp = F.timestamp_millis(constant(now, "mid"))
+    stamp = F.timestamp_millis(F.lit(now))
     size = octets(F.col("key"), log.types.key) + octets(F.col("value"), log.types.value) + header_octets(F.col("headers"))
     problem = F.when(F.col("key").isNull(), "INVALID_RECORD\thas no key, and the log is compacted by key")
     problem = problem.when(
@@ -112,7 +112,7 @@ class Batch:
         from pyspark.sql import functions as F
 
         if len(self.bases) == 1:
-            rows = self.rows.withColumn("record", F.col("mid") + constant(self.bases[0][3], "mid"))
+            rows = self.rows.withColumn("record", F.col("mid") + F.lit(self.bases[0][3]))
         else:
             frame = delta.small_frame(self.rows.sparkSession, "b_src STRING, b_block BIGINT, b_task BIGINT, b_base BIGINT", self.bases)
             same_group = (
@@ -165,7 +165,7 @@ def _groups(rows: DataFrame, now: int) -> list[Row]:
     """Figures by file, split, Spark partition and topic partition, in input order."""
     from pyspark.sql import functions as F
 
-    time_ms = F.when(F.unix_millis("timestamp") == -1, constant(now, "mid")).otherwise(F.unix_millis("timestamp"))
+    time_ms = F.when(F.unix_millis("timestamp") == -1, F.lit(now)).otherwise(F.unix_millis("timestamp"))
     groups = (
         rows.groupBy("src", "block", F.shiftright("mid", 33).alias("task"), "partition")
         .agg(
