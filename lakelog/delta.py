@@ -144,17 +144,17 @@ def create(
 WRITERS = {"spark.sql.maxConcurrentOutputFileWriters": "16", "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
 
 
-def overwrite(rows: DataFrame, table: TableRef, *, partitioned_by: str, user_metadata: str | None = None) -> int | None:
+def overwrite(rows: DataFrame, table: TableRef, *, partitioned_by: str, user_metadata: str | None = None) -> int:
     """Replace all rows, and the schema, of a table in one commit; properties stay. Returns the version."""
     writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").partitionBy(partitioned_by)
     writer = writer if user_metadata is None else writer.option("userMetadata", user_metadata)
     with _committing, door(table), _settings(rows.sparkSession, WRITERS):
         _forget_version(rows.sparkSession)
         writer.save(table.path) if table.path is not None else writer.saveAsTable(table.sql())
-        return _version_committed(rows.sparkSession)
+        return _version_committed(rows.sparkSession, table)
 
 
-def replace(rows: DataFrame, table: TableRef, where: Column, *, user_metadata: str | None) -> int | None:
+def replace(rows: DataFrame, table: TableRef, where: Column, *, user_metadata: str | None) -> int:
     """Replace the rows of whole partitions (``where``) in one commit; the rows may be made of the table itself, read in the transaction.
 
     By name through the V2 writer: it plans the rows once more within its transaction. A writer to a path plans them before it and would
@@ -172,8 +172,7 @@ def replace(rows: DataFrame, table: TableRef, where: Column, *, user_metadata: s
     with _committing, door(table), _settings(spark, WRITERS):
         _forget_version(spark)
         writer.overwrite(where)
-        version = _version_committed(spark)
-        return version if version is not None else int(history(spark, table, 1)[0]["version"])
+        return _version_committed(spark, table)
 
 
 def size(spark: SparkSession, table: TableRef) -> int:
@@ -224,9 +223,10 @@ def _carrying(user_metadata: str | None) -> dict[str, str]:
     return {} if user_metadata is None else {"spark.databricks.delta.commitInfo.userMetadata": user_metadata}
 
 
-def _version_committed(spark: SparkSession) -> int | None:
+def _version_committed(spark: SparkSession, table: TableRef) -> int:
+    """The version of the commit just made, as the session tells it; by the newest commit where it does not."""
     version = spark.conf.get(LAST_COMMIT, None)
-    return int(version) if version else None
+    return int(version) if version else int(history(spark, table, 1)[0]["version"])
 
 
 def insert_guarded(rows: DataFrame, table: TableRef, guard: str, *, user_metadata: str) -> int | None:
@@ -259,8 +259,7 @@ def insert_guarded(rows: DataFrame, table: TableRef, guard: str, *, user_metadat
             guarded.observe(written, F.count(F.lit(1)).alias("rows")).writeTo(table.sql()).option("userMetadata", user_metadata).append()
             if not written.get["rows"]:
                 return None
-            version = _version_committed(spark)
-            return version if version is not None else int(history(spark, table, 1)[0]["version"])
+            return _version_committed(spark, table)
     finally:
         spark.catalog.dropTempView(view)
 
@@ -304,8 +303,7 @@ def merge(
                 answer = spark.sql(f"MERGE INTO {table.sql()} t USING {quoted(view)} s ON {on} {clauses}").collect()
             if not answer or not answer[0][0]:
                 return None
-            version = _version_committed(spark)
-            return version if version is not None else int(history(spark, table, 1)[0]["version"])
+            return _version_committed(spark, table)
     finally:
         spark.catalog.dropTempView(view)
 
