@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 # Of a slice of at most so many records, the offsets of the rows to be replaced are told one by one.
 LISTED = 300_000
+FILE = "struct<id:bigint,size:bigint>"
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Compared:
     ``changes``: the winners that beat silver's row of their key or have none, with ``old_offset``, the offset of the row they replace.
     ``counts``: what became of the records, by partition. ``buckets`` the changes fall into. ``least``: no row below that offset is
     replaced (None: no row is); ``replaced``: the offsets of those rows, None where the slice is too large to list them; ``touched``: octets
-    of the files they lie in.
+    of the files they lie in (0 with deletion vectors, which rewrite none).
     """
 
     changes: DataFrame
@@ -51,7 +52,7 @@ def compare(log: Log, folded: Fold, table: TableRef | None) -> Compared:
     rows = folded.rows
     if table is None:
         nothing = [F.lit(None).cast("bigint").alias("old_offset"), F.lit(None).cast("boolean").alias("old_tombstone")]
-        none = F.lit(None).cast("struct<id:bigint,size:bigint>").alias("old_file")
+        none = F.lit(None).cast(FILE).alias("old_file")
         rows = rows.select("*", *nothing, F.when(F.lit(False), F.col("rank")).alias("old_rank"), none)
     else:
         with delta.door(table):
@@ -80,17 +81,20 @@ def _beside(log: Log, folded: Fold, table: TableRef) -> DataFrame:
     if log.config.number("silver.buckets") > 1:
         held = [row["bucket"] for row in winners.select("bucket").distinct().collect()]
         old = old.filter(F.col("bucket").isin(held))
-    file = F.struct(F.xxhash64("_metadata.file_path").alias("id"), F.col("_metadata.file_size").alias("size")).alias("old_file")
-    old = old.select("partition", "key", "offset", "tombstone", *["version"] * log.rule.versioned, file)
+    place = [F.col("_metadata.file_path").alias("file_path"), F.col("_metadata.file_size").alias("file_size")]
+    file = F.struct(F.xxhash64("file_path").alias("id"), F.col("file_size").alias("size"))
+    if log.config.flag("deletion.vectors"):
+        place, file = [], F.lit(None).cast(FILE)
+    old = old.select("partition", "key", "offset", "tombstone", *["version"] * log.rule.versioned, *place)
     keys = winners.select("partition", "key", F.col("offset").alias("new_offset"))
-    # The rank is made of the few rows that match, not of all that are scanned.
+    # Rank and file are made of the few rows that match, not of all that are scanned.
     found = old.join(folded.hinted(keys), ["partition", "key"]).select(
         F.col("partition").alias("m_partition"),
         "new_offset",
         F.col("offset").alias("old_offset"),
         log.rule.rank().alias("old_rank"),
         F.col("tombstone").alias("old_tombstone"),
-        "old_file",
+        file.alias("old_file"),
     )
     winner = F.col("best.offset") if log.rule.versioned else F.col("best")
     same_key = (F.col("partition") == F.col("m_partition")) & (winner == F.col("new_offset"))
