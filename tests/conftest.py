@@ -48,29 +48,25 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
     """The one Spark session of the run: two cores, small shuffles, tables of a catalog in a temporary warehouse."""
     from lakelog.session import local_session
 
-    quick = pytestconfig.option.markexpr == "not long"
     if os.environ.get("LAKELOG_TEST_SESSION") == "connect":
         yield from _connect_session(str(tmp_path_factory.mktemp("warehouse")))
         return
-    kept = os.environ.get("JDK_JAVA_OPTIONS")
-    if quick:
-        os.environ["JDK_JAVA_OPTIONS"] = f"{kept or ''} {QUICK_JAVA}".strip()
-    session = local_session(
-        "lakelog-tests",
-        master="local[2]",
-        memory="3g",
-        config={
-            "spark.sql.shuffle.partitions": "2",
-            "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
-            "spark.sql.adaptive.coalescePartitions.initialPartitionNum": "2",
-            "spark.databricks.delta.snapshotPartitions": "1",
-            **(QUICK_SPARK if quick else {}),
-        },
-    )
-    if kept is None:
-        os.environ.pop("JDK_JAVA_OPTIONS", None)
-    else:
-        os.environ["JDK_JAVA_OPTIONS"] = kept
+    quick = pytestconfig.option.markexpr == "not long"
+    with pytest.MonkeyPatch.context() as patch:
+        if quick:
+            patch.setenv("JDK_JAVA_OPTIONS", QUICK_JAVA, prepend=" ")
+        session = local_session(
+            "lakelog-tests",
+            master="local[2]",
+            memory="3g",
+            config={
+                "spark.sql.shuffle.partitions": "2",
+                "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+                "spark.sql.adaptive.coalescePartitions.initialPartitionNum": "2",
+                "spark.databricks.delta.snapshotPartitions": "1",
+                **(QUICK_SPARK if quick else {}),
+            },
+        )
     yield session
     session.stop()
     gc.collect()
