@@ -262,6 +262,8 @@ def local_session(
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.databricks.delta.snapshotPartitions": "2",
         "spark.sql.catalogImplementation": "in-memory",
+        # Where in the program each column was made, told in error messages, costs more than making the column.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         **(config or {}),
     }
     kept = {name: os.environ.pop(name) for name in LEAKING_VARIABLES if name in os.environ}
