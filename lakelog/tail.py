@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakelog import delta
 from lakelog.errors import Damaged
+from lakelog.records import floor_of
 from lakelog.segments import Tail
 from lakelog.staging import Log
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 # Delta's operations that change no record: properties, columns, files rewritten as they are.
 HARMLESS = ("OPTIMIZE", "VACUUM", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "ADD COLUMN", "CHANGE COLUMN", "UPGRADE PROTOCOL", "COMPUTE STATS",
-            "ADD FEATURE", "REORG", "CREATE", "SET TABLE PROPERTIES")  # fmt: skip
+            "ADD FEATURE", "REORG", "CREATE", "SET TABLE PROPERTIES", "RESTORE")  # fmt: skip
 # So many commits are looked at in one go for other writers; beyond, `verify` does.
 LOOK_BACK = 200
 
@@ -56,10 +57,24 @@ def _noted(row: Row) -> dict[str, Any]:
     return found if isinstance(found, dict) and "lakelog" in found else {}
 
 
-def foreign_commits(rows: Sequence[Row]) -> list[Row]:
-    """The commits among these that changed records and are not lakelog's."""
-    strange = []
+def standing(rows: Sequence[Row]) -> list[Row]:
+    """Of commits, newest first, those that no later RESTORE took back."""
+    found: list[Row] = []
+    version, until = None, None
     for row in rows:
+        if (version is not None and row["version"] > version) or (until is not None and str(row["timestamp"]) > until):
+            continue
+        found.append(row)
+        if row["operation"].upper().startswith("RESTORE"):
+            to = row["operationParameters"]
+            version, until = (int(to["version"]), None) if to.get("version") else (None, to.get("timestamp"))
+    return found
+
+
+def foreign_commits(rows: Sequence[Row]) -> list[Row]:
+    """The commits among these, newest first, that changed records, were not taken back and are not lakelog's."""
+    strange = []
+    for row in standing(rows):
         created = row["version"] == 0
         if not created and not _noted(row) and not row["operation"].upper().startswith(HARMLESS):
             strange.append(row)
@@ -85,16 +100,15 @@ def newest_commit(log: Log) -> tuple[int, dict[str, Any]]:
     unseen = version - checked - 1 if found else version
     rows = [newest]
     if (found and unseen > 0) or not found:
-        rows = delta.history(log.spark, log.table, min(max(unseen, 1) + 1, LOOK_BACK))
-        latest_note = next((_noted(row) for row in rows if _noted(row)), {})
-        found = latest_note
-        reached = next((int(_noted(row)["checked"]) for row in rows if _noted(row)), -1)
+        rows = standing(delta.history(log.spark, log.table, min(max(unseen, 1) + 1, LOOK_BACK)))
+        found = next((_noted(row) for row in rows if _noted(row)), {})
+        reached = int(found.get("checked", -1))
         rows = [row for row in rows if row["version"] > reached]
     strange = foreign_commits(rows)
     if strange:
         raise Damaged(
             f"{log.table}: another writer changed the log: {describe_foreign(strange[-1])}. lakelog gives the offsets itself; take that commit"
-            " back, append its records with lakelog, and run verify.",
+            f" back (RESTORE to version {strange[-1]['version'] - 1}), append its records with lakelog, and run verify.",
             version=strange[-1]["version"],
         )
     return version, found
@@ -150,7 +164,7 @@ def _read(log: Log, partitions: list[int], hints: Mapping[int, int]) -> dict[int
     wanted = table.filter(F.col("partition").isin(partitions) & (F.col("segment") == -1))
     wanted = wanted.groupBy("partition").agg(F.max("epoch").alias("epoch")).select("partition", "epoch", F.lit(-1).cast("bigint"), none)
     for least, group in clusters({index: hints.get(index, 0) for index in partitions}):
-        newest = table.filter(F.col("partition").isin(group) & (F.col("segment") >= 0) & (F.col("offset") >= least - 1))
+        newest = table.filter(F.col("partition").isin(group) & (F.col("segment") >= 0) & (F.col("offset") >= floor_of(max(least - 1, 0))))
         of_batches = F.when(F.col("control").isNotNull(), F.struct("offset", "segment", "control"))
         ends = newest.groupBy("partition").agg(F.max("offset").alias("top"), F.max(of_batches).alias("last"))
         wanted = wanted.unionAll(ends.select("partition", F.lit(None).cast("int"), "top", "last"))

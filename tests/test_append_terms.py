@@ -166,6 +166,14 @@ def test_a_writer_that_is_not_lakelog_is_named(spark, lake: Lake, topic: Topic) 
     assert [problem.split(":")[0] for problem in found.problems][0] == "another writer changed the log"
     assert any("given twice" in problem for problem in found.problems)
 
+    spark.sql(f"RESTORE TABLE delta.`{bronze}` TO VERSION AS OF 1")
+    assert topic.append(records("c", partition=0)).offsets == {0: (1, 2)}
+    topic.merge()
+    assert topic.verify().ok
+    spark.sql(f"RESTORE TABLE delta.`{bronze}` TO VERSION AS OF 1")
+    with pytest.raises(Damaged, match="silver holds partition 0 up to offset 2, its log ends at 1"):
+        topic.merge()
+
 
 def test_settings_of_conditional_appends_do_what_they_say(lake: Lake) -> None:
     off = lake.create_topic("off", key="STRING", value="STRING", config={"check.expected.offsets": False})
