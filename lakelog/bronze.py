@@ -25,7 +25,7 @@ from lakelog.condition import Expectation
 from lakelog.conditional import check
 from lakelog.delta import TableRef
 from lakelog.errors import Conflict, FencedEpoch, InvalidRequest, LogIncomplete
-from lakelog.records import looked_up
+from lakelog.records import constant, floor_of, looked_up, looked_up_sql
 from lakelog.segments import Piece, Tail, place
 from lakelog.sources import Types
 from lakelog.staging import Batch, Log
@@ -92,7 +92,7 @@ def _control_frame(spark: SparkSession, types: Types, rows: list[tuple[Any, ...]
     from pyspark.sql import functions as F
 
     ddl = "partition INT, segment BIGINT, offset BIGINT, tombstone BOOLEAN, epoch INT, batch STRING, control STRING"
-    frame = delta.small_frame(spark, ddl, rows).coalesce(1).withColumn("appended_at", F.timestamp_millis(F.lit(now)))
+    frame = delta.small_frame(spark, ddl, rows).coalesce(1).withColumn("appended_at", F.timestamp_millis(constant(now, "segment")))
     return frame.select(
         *[
             F.col(field.name) if field.name in frame.columns else F.lit(None).cast(field.dataType).alias(field.name)
@@ -158,9 +158,9 @@ def append(log: Log, batch: Batch, *, batch_id: str, now: int, terms: Terms, cap
         if terms.token is not None:
             guard = f"{guard} AND {terms.token.guard(log, now)}"
         try:
-            rows = _rows(log, batch, pieces, epoch, batch_id, now, terms.token)
+            rows, count = _rows(log, batch, pieces, epoch, batch_id, now, terms.token)
             failpoint.reach("append.before_write")
-            version = delta.insert_guarded(rows, log.table, guard, user_metadata=text)
+            version = delta.insert_guarded(rows, log.table, guard, count=count, user_metadata=text)
         except Conflict:
             version = _landed(log, pieces, batch_id)
             if version is None:
@@ -216,27 +216,29 @@ def _guard(log: Log, ends: Mapping[int, int], current: Mapping[int, Tail]) -> st
     "nothing at or above" would read no file and let a truncation slip in between.
     """
     from_segment = min(tail.segment for tail in current.values())
-    starts = " ".join(f"WHEN {index} THEN {end}" for index, end in ends.items())
-    epochs = " ".join(f"WHEN {index} THEN {tail.epoch}" for index, tail in current.items())
+    partitions = range(max(ends) + 1)
+    epochs = looked_up_sql([current[index].epoch if index in current else 0 for index in partitions], "`partition`")
+    beyond = f"offset - {looked_up_sql([ends.get(index, 0) for index in partitions], '`partition`')}"
     begun = sum(1 for end in ends.values() if end > 0)
-    beyond = f"offset - CASE `partition` {starts} END"
     return (
         f"(SELECT coalesce(max(if(segment >= 0, {beyond}, NULL)), -1) = -1"  # noqa: S608
         f" AND count(DISTINCT if(segment >= 0, `partition`, NULL)) = {begun}"
-        f" AND max(if(segment = -1, epoch - CASE `partition` {epochs} END, NULL)) = 0"
+        f" AND max(if(segment = -1, epoch - {epochs}, NULL)) = 0"
         f" FROM {log.table.sql()} WHERE partition IN ({', '.join(map(str, ends))}) AND (segment = -1 OR segment >= {from_segment})"
-        f" AND (segment = -1 OR {beyond} >= -1) AND (offset = -1 OR offset >= {min(ends.values()) - 1}))"
+        f" AND (segment = -1 OR {beyond} >= -1) AND (offset = -1 OR offset >= {floor_of(max(min(ends.values()) - 1, 0))}))"
     )
 
 
-def _rows(log: Log, batch: Batch, pieces: Mapping[int, Piece], epoch: int, batch_id: str, now: int, token: Token | None) -> DataFrame:
-    """The batch's records with their offsets, and the control rows that go with them, in bronze's columns."""
+def _rows(
+    log: Log, batch: Batch, pieces: Mapping[int, Piece], epoch: int, batch_id: str, now: int, token: Token | None
+) -> tuple[DataFrame, int]:
+    """The batch's records with their offsets, and the control rows that go with them, in bronze's columns; and how many these are."""
     from pyspark.sql import functions as F
 
     given = {
         "epoch": F.lit(epoch),
         "batch": F.lit(batch_id),
-        "appended_at": F.timestamp_millis(F.lit(now)),
+        "appended_at": F.timestamp_millis(constant(now, "partition")),
         "control": F.lit(None).cast("string"),
     }
     numbered = _numbered(log, batch, pieces)
@@ -253,7 +255,7 @@ def _rows(log: Log, batch: Batch, pieces: Mapping[int, Piece], epoch: int, batch
         spans = {index: (piece.start, piece.end) for index, piece in pieces.items()}
         control.append(token.row(batch_id, epoch, spans, batch.records))
     rows = records.unionAll(_control_frame(log.spark, log.types, control, now))
-    return rows.coalesce(1) if batch.records <= SMALL else rows
+    return rows.coalesce(1) if batch.records <= SMALL else rows, batch.records + len(control)
 
 
 def _numbered(log: Log, batch: Batch, pieces: Mapping[int, Piece]) -> DataFrame:

@@ -8,23 +8,19 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from lakelog import bronze, delta, staging
 from lakelog.condition import Expectation
 from lakelog.errors import InvalidRequest
 from lakelog.results import Loaded
+from lakelog.sources import Request
 from lakelog.staging import Batch, Log
 from lakelog.tail import LogEnd, log_end
 from lakelog.tokens import Token
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
-
-def load(
-    log: Log, name: str, request: DataFrame, *, identity: str, chunk: int, now: int, text_files: list[str], tell: Callable[[int, int], None]
-) -> Loaded:
+def load(log: Log, name: str, request: Request, *, identity: str, chunk: int, now: int, tell: Callable[[int, int], None]) -> Loaded:
     """Write a request chunk by chunk.
 
     Args:
@@ -34,7 +30,6 @@ def load(
         identity: what the input is, the same at every start (its name, size and digest).
         chunk: records a chunk; the same at every start.
         now: the time in milliseconds.
-        text_files: the request's NDJSON files.
         tell: called with (records done, records in all) after each chunk.
 
     Raises:
@@ -46,7 +41,7 @@ def load(
     if chunk < 1:
         raise InvalidRequest(f"chunk={chunk}: it is a number of records, at least 1.")
     with delta.door(name):
-        whole = staging.staged(log, request, now, text_files=text_files)
+        whole = staging.staged(log, replace(request, repeatable=False), now)
     tokens = [Token(f"{identity}#{chunk}#{number}") for number in range(-(-whole.records // chunk))]
     spans: dict[int, tuple[int, int]] = {}
     end: LogEnd | None = None

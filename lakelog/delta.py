@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakelog.delta_errors import condition_of
 from lakelog.delta_errors import door as door
-from lakelog.errors import Conflict, InvalidRequest, NotFound
+from lakelog.errors import Conflict, Damaged, InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -229,7 +229,7 @@ def _version_committed(spark: SparkSession, table: TableRef) -> int:
     return int(version) if version else int(history(spark, table, 1)[0]["version"])
 
 
-def insert_guarded(rows: DataFrame, table: TableRef, guard: str, *, user_metadata: str) -> int | None:
+def insert_guarded(rows: DataFrame, table: TableRef, guard: str, *, count: int, user_metadata: str) -> int | None:
     """Append rows if a guard over the same table holds, as one transaction: the compare-and-set of the log.
 
     The guard is read inside the transaction, so Delta aborts it when a commit since then touched what it read. It must be a scalar
@@ -242,6 +242,7 @@ def insert_guarded(rows: DataFrame, table: TableRef, guard: str, *, user_metadat
     Raises:
         Conflict: a commit of another writer got in between; whether rows were written must be looked up by batch id when the
             answer of the storage was lost.
+        Damaged: not ``count`` rows were written: what they are read from lost records meanwhile.
 
     Cost: one Spark job for the guard, one for the write.
     """
@@ -257,9 +258,17 @@ def insert_guarded(rows: DataFrame, table: TableRef, guard: str, *, user_metadat
             _forget_version(spark)
             guarded = spark.sql(f"SELECT * FROM {quoted(view)} WHERE {guard}")  # noqa: S608
             guarded.observe(written, F.count(F.lit(1)).alias("rows")).writeTo(table.sql()).option("userMetadata", user_metadata).append()
-            if not written.get["rows"]:
+            found = written.get["rows"]
+            if not found:
                 return None
-            return _version_committed(spark, table)
+            version = _version_committed(spark, table)
+            if found != count:
+                raise Damaged(
+                    f"{table}: version {version} holds {found} rows instead of {count}: the source lost records while it was appended. Take"
+                    f" that commit back (RESTORE to version {version - 1}) before anything else is appended, then append again.",
+                    version=version, expected=count, actual=found,
+                )  # fmt: skip
+            return version
     finally:
         spark.catalog.dropTempView(view)
 

@@ -27,10 +27,26 @@ FIXED_OCTETS = {
 
 
 def looked_up(numbers: Sequence[int], index: Column) -> Column:
-    """One of a few numbers, by the index a row has: what a broadcast join with a small frame would tell, without its Spark job."""
+    """One of a few numbers, by the index a row has: what a broadcast join with a small frame would tell, without its Spark job.
+
+    The numbers are data to the code that Spark generates, not part of its text: a statement with other numbers runs code that is compiled
+    already.
+    """
     from pyspark.sql import functions as F
 
     return F.get(F.split(F.lit(",".join(map(str, numbers))), ",").cast("array<bigint>"), index)
+
+
+def looked_up_sql(numbers: Sequence[int], index: str) -> str:
+    """The same in SQL, ``index`` being an expression."""
+    return f"get(cast(split('{','.join(map(str, numbers))}', ',') AS array<bigint>), {index})"
+
+
+def constant(number: int, any_row: str) -> Column:
+    """A number that differs from statement to statement, as `looked_up`; ``any_row`` is an integer column that is never NULL."""
+    from pyspark.sql import functions as F
+
+    return looked_up((number,), F.col(any_row).bitwiseAND(F.lit(0)).cast("int"))
 
 
 def floor_of(offset: int, *, above: bool = False) -> int:

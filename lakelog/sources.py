@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakelog import delta
 from lakelog.config import did_you_mean
-from lakelog.errors import InvalidRecords, InvalidRequest
+from lakelog.errors import InvalidRequest
 from lakelog.records import (
     FLAT_FIELDS,
     HEADERS,
@@ -43,6 +43,40 @@ class Types:
 
     key: DataType
     value: DataType
+
+
+@dataclass(frozen=True)
+class Request:
+    """Records on their way into the log: ``rows`` have a request's columns.
+
+    ``repeatable``: they are the same rows in the same order each time they are evaluated: a list, or Parquet files, of which Spark itself
+    expects that they stay as they are. ``text_files``: those whose lines an error numbers.
+    """
+
+    rows: DataFrame
+    repeatable: bool = False
+    text_files: tuple[str, ...] = ()
+
+
+def requested(spark: SparkSession, source: Any, form: str | None, types: Types) -> Request:
+    """What an append was given as a request: a DataFrame, a path, a list of paths, or a list of dicts.
+
+    Raises:
+        InvalidRequest: it is none of these, or its columns, its files or their format do not fit.
+    """
+    if isinstance(source, str):
+        source = [source]
+    if isinstance(source, (list, tuple)):
+        if all(isinstance(item, Mapping) for item in source):
+            return Request(from_records(spark, source, types), repeatable=True)
+        if all(isinstance(item, str) for item in source):
+            named = file_format(source, form)
+            with delta.door(", ".join(source[:3])):
+                rows = from_files(spark, source, named, types)
+            return Request(rows, named == "parquet", tuple(source) if named == "ndjson" else ())
+    if hasattr(source, "sparkSession"):
+        return Request(from_frame(source, types))
+    raise InvalidRequest("append takes a DataFrame, a path, a list of paths, or a list of dicts (one record each).")
 
 
 def file_format(paths: Sequence[str], stated: str | None) -> str:
@@ -301,69 +335,3 @@ def _fitted_struct(column: Column, have: StructType, want: StructType, name: str
             value = F.lit(None).cast(field.dataType)
         values.append(value.alias(field.name))
     return F.when(column.isNotNull(), F.struct(*values)), first_problem(problems)
-
-
-def refused(
-    problems: DataFrame, positions: Mapping[tuple[Any, ...], tuple[int, int]], count: int, *, text_files: Sequence[str] = ()
-) -> InvalidRecords:
-    """The error that lists what is wrong: the first 20 records by position, with the file, and the line in text files.
-
-    Args:
-        problems: the staged rows whose ``problem`` is set.
-        positions: (src, block, Spark partition) to (position of its first record, its lowest ``mid``).
-        count: how many records are wrong.
-        text_files: the NDJSON files of the request, all of them, to number their lines.
-    """
-    from pyspark.sql import functions as F
-
-    rows = problems.orderBy(*ORDER).limit(20).select(*ORDER, "line", "problem").collect()
-    names = [row["name"] for row in problems.select(F.split("problem", "\t")[0].alias("name")).distinct().collect()]
-    lines = _line_numbers(problems.sparkSession, text_files) if text_files else {}
-    first_of_file: dict[str, int] = {}
-    for (source, _, _), (base, _) in positions.items():
-        first_of_file[source] = min(base, first_of_file.get(source, base))
-    listed: list[dict[str, Any]] = []
-    for row in rows:
-        group = (row["src"], row["block"], row["mid"] >> 33)
-        base, least = positions[group]
-        entry: dict[str, Any] = {"record": base + row["mid"] - least, "reason": row["problem"].split("\t", 1)[1]}
-        if row["src"]:
-            entry["file"] = _shown(row["src"])
-            before, least_line = lines.get(group, (0, 0))
-            if lines:
-                entry["line"] = before + row["line"] - least_line + 1
-            else:
-                entry["row"] = entry["record"] - first_of_file[row["src"]] + 1
-        listed.append(entry)
-    name = next((name for name in ("INVALID_TIMESTAMP", "INVALID_RECORD", "MESSAGE_TOO_LARGE") if name in names), "INVALID_RECORD")
-    first = listed[0]
-    where = [f"{word} {first[word]}" for word in ("line", "row") if word in first]
-    at = ", ".join([first["file"], *where]) if "file" in first else f"record {first['record']}"
-    more = f" (and {count - 1} more)" if count > 1 else ""
-    return InvalidRecords(f"{at}: {first['reason']}{more}. Nothing of the batch was written.", name=name, problems=listed, count=count)
-
-
-def _shown(source: str) -> str:
-    from urllib.parse import unquote, urlparse
-
-    parsed = urlparse(source)
-    return unquote(parsed.path) if parsed.scheme == "file" else source
-
-
-def _line_numbers(spark: SparkSession, files: Sequence[str]) -> dict[tuple[Any, ...], tuple[int, int]]:
-    """(file, block, Spark partition) to (lines of the file before it, its lowest row number), blank lines included."""
-    from pyspark.sql import functions as F
-
-    rows = (
-        spark.read.text(list(files))
-        .select(F.col("_metadata.file_path").alias("src"), F.col("_metadata.file_block_start").alias("block"),
-                F.monotonically_increasing_id().alias("line"))
-        .groupBy("src", "block", F.shiftright("line", 33).alias("task")).agg(F.count(F.lit(1)).alias("n"), F.min("line").alias("least"))
-        .orderBy("src", "block").collect()
-    )  # fmt: skip
-    found: dict[tuple[Any, ...], tuple[int, int]] = {}
-    before: dict[str, int] = {}
-    for row in rows:
-        found[(row["src"], row["block"], row["task"])] = (before.get(row["src"], 0), row["least"])
-        before[row["src"]] = before.get(row["src"], 0) + row["n"]
-    return found

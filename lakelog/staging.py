@@ -14,12 +14,16 @@ from lakelog.config import LONG_MAX, TopicConfig
 from lakelog.delta import TableRef
 from lakelog.errors import InvalidRequest
 from lakelog.ordering import OrderingRule
-from lakelog.records import header_octets, octets
+from lakelog.records import constant, header_octets, octets
+from lakelog.refusal import refused
 from lakelog.segments import Share
-from lakelog.sources import ORDER, Types, refused
+from lakelog.sources import ORDER, Request, Types
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
+
+
+SOURCE_CHANGED = "The source gave other records when it was read again: it changed while it was appended. Nothing was written."
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,7 @@ def validated(log: Log, request: DataFrame, now: int) -> DataFrame:
 
     config = log.config
     hashed = F.lit(0) if log.partitions == 1 else F.pmod(F.xxhash64("key"), F.lit(log.partitions)).cast("int")
-    stamp = F.timestamp_millis(F.lit(now))
+    stamp = F.timestamp_millis(constant(now, "mid"))
     size = octets(F.col("key"), log.types.key) + octets(F.col("value"), log.types.value) + header_octets(F.col("headers"))
     problem = F.when(F.col("key").isNull(), "INVALID_RECORD\thas no key, and the log is compacted by key")
     problem = problem.when(
@@ -91,10 +95,10 @@ def _window_problem(now: int, config: TopicConfig) -> Column:
 
 @dataclass(frozen=True)
 class Batch:
-    """A staged request that may be written: its rows (kept on disk, read twice), its share of each partition, and where groups of rows begin.
+    """A staged request that may be written: its rows, its share of each partition, and where groups of rows begin.
 
-    ``bases`` are (src, block, Spark partition, what makes a ``mid`` of that group its position in the request); ``conditional`` counts
-    the records that expect an offset.
+    ``bases`` are (src, block, Spark partition, what makes a ``mid`` of that group its position in the request, the group's last position);
+    ``conditional`` counts the records that expect an offset.
     """
 
     rows: DataFrame
@@ -112,36 +116,44 @@ class Batch:
         from pyspark.sql import functions as F
 
         if len(self.bases) == 1:
-            rows = self.rows.withColumn("record", F.col("mid") + F.lit(self.bases[0][3]))
+            base, last = (constant(number, "mid") for number in self.bases[0][3:])
+            rows = self.rows
         else:
-            frame = delta.small_frame(self.rows.sparkSession, "b_src STRING, b_block BIGINT, b_task BIGINT, b_base BIGINT", self.bases)
+            ddl = "b_src STRING, b_block BIGINT, b_task BIGINT, b_base BIGINT, b_last BIGINT"
+            frame = delta.small_frame(self.rows.sparkSession, ddl, self.bases)
             same_group = (
                 F.col("src").eqNullSafe(F.col("b_src"))
                 & (F.col("block") == F.col("b_block"))
                 & (F.shiftright("mid", 33) == F.col("b_task"))
             )
-            rows = self.rows.join(F.broadcast(frame), same_group).withColumn("record", F.col("mid") + F.col("b_base"))
+            rows, base, last = self.rows.join(F.broadcast(frame), same_group, "left"), F.col("b_base"), F.col("b_last")
+        # A source that gives other rows when it is read again fails here, before anything is committed.
+        position = F.col("mid") + base
+        changed = F.raise_error(F.lit(SOURCE_CHANGED)).cast("bigint")
+        rows = rows.withColumn("record", F.when(position <= last, position).otherwise(changed))
         if len(self.shares) == 1:
             return rows.withColumn("position", F.col("record"))
         return rows.withColumn("position", F.row_number().over(Window.partitionBy("partition").orderBy("record")).cast("bigint") - 1)
 
 
-def staged(log: Log, request: DataFrame, now: int, *, text_files: list[str]) -> Batch:
-    """Evaluate the request once, keep it on disk, and sum it up.
+def staged(log: Log, request: Request, now: int) -> Batch:
+    """Sum a request up, so that what is counted here is what is written later.
 
-    The source is read exactly once: what is counted here is what is written later, even where a frame would give its rows in another
-    order the next time.
+    A frame is evaluated exactly once and kept on local disk: it might give other rows, or another order, the next time. What is repeatable
+    (a list, Parquet files) is read again by the write instead.
 
     Raises:
         InvalidRequest: a record expects an offset below -1, while expected offsets are checked.
         InvalidRecords: with the list of what is wrong; nothing was written.
 
-    Cost: two Spark jobs, the batch written to local disk once.
+    Cost: what is repeatable, one Spark job; else two, and the batch is written to local disk once.
     """
     from pyspark import StorageLevel
     from pyspark.sql import functions as F
 
-    rows = validated(log, request, now).localCheckpoint(eager=True, storageLevel=StorageLevel.DISK_ONLY)
+    rows = validated(log, request.rows, now)
+    if not request.repeatable:
+        rows = rows.localCheckpoint(eager=True, storageLevel=StorageLevel.DISK_ONLY)
     groups = _groups(rows, now)
     positions = _positions(groups)
     below = sum(row["below"] for row in groups)
@@ -151,21 +163,20 @@ def staged(log: Log, request: DataFrame, now: int, *, text_files: list[str]) -> 
         )
     wrong = sum(row["problems"] for row in groups)
     if wrong:
-        raise refused(rows.filter(F.col("problem").isNotNull()), positions, wrong, text_files=text_files)
-    return _batch(rows, groups, [(*group, base - least) for group, (base, least) in positions.items()])
+        raise refused(rows.filter(F.col("problem").isNotNull()), positions, wrong, text_files=request.text_files)
+    return _batch(rows, groups)
 
 
 def summed(rows: DataFrame, now: int) -> Batch:
     """Some rows of a staged request as a batch: their shares, and positions from 0 on. Cost: one Spark job."""
-    groups = _groups(rows, now)
-    return _batch(rows, groups, [(*group, base - least) for group, (base, least) in _positions(groups).items()])
+    return _batch(rows, _groups(rows, now))
 
 
 def _groups(rows: DataFrame, now: int) -> list[Row]:
     """Figures by file, split, Spark partition and topic partition, in input order."""
     from pyspark.sql import functions as F
 
-    time_ms = F.when(F.unix_millis("timestamp") == -1, F.lit(now)).otherwise(F.unix_millis("timestamp"))
+    time_ms = F.when(F.unix_millis("timestamp") == -1, constant(now, "mid")).otherwise(F.unix_millis("timestamp"))
     groups = (
         rows.groupBy("src", "block", F.shiftright("mid", 33).alias("task"), "partition")
         .agg(
@@ -183,23 +194,24 @@ def _groups(rows: DataFrame, now: int) -> list[Row]:
     return sorted(groups, key=lambda row: ((row["src"] or "").encode(), row["block"], row["task"], row["least"]))
 
 
-def _positions(groups: list[Row]) -> dict[tuple[Any, ...], tuple[int, int]]:
-    """(src, block, Spark partition) to (position of its first record in the request, its lowest ``mid``)."""
+def _positions(groups: list[Row]) -> dict[tuple[Any, ...], tuple[int, int, int]]:
+    """(src, block, Spark partition) to (position of its first record in the request, its lowest ``mid``, position of its last record)."""
     least: dict[tuple[Any, ...], int] = {}
     sizes: dict[tuple[Any, ...], int] = {}
     for row in groups:
         group = (row["src"], row["block"], row["task"])
         least.setdefault(group, row["least"])
         sizes[group] = sizes.get(group, 0) + row["records"]
-    positions: dict[tuple[Any, ...], tuple[int, int]] = {}
+    positions: dict[tuple[Any, ...], tuple[int, int, int]] = {}
     total = 0
     for group, size in sizes.items():
-        positions[group] = (total, least[group])
+        positions[group] = (total, least[group], total + size - 1)
         total += size
     return positions
 
 
-def _batch(rows: DataFrame, groups: list[Row], bases: list[tuple[Any, ...]]) -> Batch:
+def _batch(rows: DataFrame, groups: list[Row]) -> Batch:
+    bases = [(*group, first - least, last) for group, (first, least, last) in _positions(groups).items()]
     shares: dict[int, Share] = {}
     for row in groups:
         old = shares.get(row["partition"])

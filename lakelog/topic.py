@@ -9,12 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakelog import bronze, bulk, conditional, config, delta, silver, sources, staging, status, verify, views
+from lakelog import bronze, bulk, conditional, config, delta, silver, staging, status, verify, views
 from lakelog.condition import combined, stated
 from lakelog.config import RULE_SETTINGS, TopicConfig
 from lakelog.delta import TableRef
 from lakelog.errors import (
     Conflict,
+    Damaged,
     FencedEpoch,
     InvalidConfig,
     InvalidRequest,
@@ -27,7 +28,7 @@ from lakelog.ordering import OrderingRule
 from lakelog.progress import COUNTS, progress
 from lakelog.records import declared_type, flat_columns
 from lakelog.results import Appended, Loaded, Merged, Position, TopicDescription, TopicStatus, Verified
-from lakelog.sources import Types
+from lakelog.sources import Types, requested
 from lakelog.staging import Log
 from lakelog.steps import step_ends
 from lakelog.tail import LogEnd, log_end
@@ -175,9 +176,9 @@ class Topic:
             )  # fmt: skip
         checked = self.config.flag("check.expected.offsets")
         conditions = stated(expected_offset, self.partitions) if checked else {}
-        request, text_files = self._request(source, format)
+        request = requested(self.spark, source, format, self.types)
         with delta.door(self.name):
-            batch = staging.staged(log, request, now, text_files=text_files)
+            batch = staging.staged(log, request, now)
         batch_id = uuid.uuid4().hex
         per_key = self.config.text("check.expected.offsets.scope") == "key"
         of_records = conditional.expectations(batch) if checked and not per_key else {}
@@ -200,22 +201,6 @@ class Topic:
         """The first answer to a token, once more."""
         version = bronze.version_of(self._log, answer["batch"])
         return Appended(self.name, answer["offsets"], version, answer["records"], answer["batch"], token.text, True, None)
-
-    def _request(self, source: Any, format: str | None) -> tuple[DataFrame, list[str]]:
-        """The source as a request, and its text files (to number their lines in errors)."""
-        if isinstance(source, str):
-            source = [source]
-        if isinstance(source, (list, tuple)):
-            if all(isinstance(item, Mapping) for item in source):
-                return sources.from_records(self.spark, source, self.types), []
-            if all(isinstance(item, str) for item in source):
-                paths = list(source)
-                form = sources.file_format(paths, format)
-                with delta.door(", ".join(paths[:3])):
-                    return sources.from_files(self.spark, paths, form, self.types), paths if form == "ndjson" else []
-        if hasattr(source, "sparkSession"):
-            return sources.from_frame(source, self.types), []
-        raise InvalidRequest("append takes a DataFrame, a path, a list of paths, or a list of dicts (one record each).")
 
     def load(
         self,
@@ -243,9 +228,9 @@ class Topic:
         ``producer.id.expiration.ms``.
         """
         self.refresh()
-        request, text_files = self._request(source, format)
+        request = requested(self.spark, source, format, self.types)
         self._end = None
-        return bulk.load(self._log, self.name, request, identity=identity, chunk=chunk, now=self.clock(), text_files=text_files, tell=tell)
+        return bulk.load(self._log, self.name, request, identity=identity, chunk=chunk, now=self.clock(), tell=tell)
 
     def merge(self, *, max_records: int | None = None, rebuild: bool = False, expected_version: int | None = None) -> Merged:
         """Fold the log, from the last merged offset to its end, into silver, in one commit; again, and nothing changes.
@@ -301,6 +286,13 @@ class Topic:
                 name="RULE_CHANGED", expected=str(self.rule), actual=str(state.rule),
             )  # fmt: skip
         start, ends = state.next, all_ends
+        beyond = [index for index in ends if ends[index] < start[index]]
+        if beyond:
+            raise Damaged(
+                f"{self.name}: silver holds partition {beyond[0]} up to offset {start[beyond[0]]}, its log ends at {ends[beyond[0]]}: the log lost"
+                " records. Bring bronze back (RESTORE to a later version), or take silver back to a version of that time.",
+                expected=start[beyond[0]], actual=ends[beyond[0]],
+            )  # fmt: skip
         if max_records is not None and sum(ends[index] - start[index] for index in ends) > max_records:
             ends = step_ends(start, bronze.batch_ends(log, start), max_records)
         if all(ends[index] <= start[index] for index in ends):

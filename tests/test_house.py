@@ -19,6 +19,7 @@ FLOORS = (
     ("session", "delta_errors", "delta"),
     (
         "sources",
+        "refusal",
         "staging",
         "tail",
         "tokens",
@@ -42,7 +43,7 @@ PLACE = {name: (floor, index) for floor, names in enumerate(FLOORS) for index, n
 # Where rows come to the driver: bounded metadata behind the doors, and the printing of results.
 COLLECTORS = (
     "delta",
-    "sources",
+    "refusal",
     "staging",
     "tail",
     "tokens",

@@ -1,0 +1,55 @@
+"""Parquet files are read twice by an append: one that is replaced in between is noticed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from lakelog import bronze, staging
+from lakelog.errors import Damaged
+from lakelog.sources import requested
+from lakelog.tail import log_end
+from tests.tables import versions
+
+if TYPE_CHECKING:
+    from lakelog import Lake, Topic
+
+
+def _replaced(path: Path, records: int) -> None:
+    parquet.write_table(pyarrow.table({"key": [f"k{i}" for i in range(records)], "value": ["v"] * records}), path)
+
+
+def _append_while_replaced(topic: Topic, path: Path, records: int) -> Any:
+    """An append whose first file holds other records when the write reads it."""
+    log = topic._log
+    batch = staging.staged(log, requested(topic.spark, [str(path), str(path.with_name("b.parquet"))], None, topic.types), 1)
+    _replaced(path, records)
+    return bronze.append(log, batch, batch_id="b", now=1, terms=bronze.Terms(), captured=log_end(log))
+
+
+def test_a_file_that_gained_records_fails_and_nothing_is_written(lake: Lake, tmp_path: Path) -> None:
+    topic = lake.create_topic("gains", key="STRING", value="STRING")
+    path = tmp_path / "a.parquet"
+    _replaced(path, 3)
+    _replaced(tmp_path / "b.parquet", 3)
+    before = versions(lake.root, topic.name)
+    with pytest.raises(Exception, match="changed while it was appended"):
+        _append_while_replaced(topic, path, 5)
+    assert versions(lake.root, topic.name) == before
+
+
+def test_a_file_that_lost_records_is_told_and_the_commit_can_be_taken_back(lake: Lake, tmp_path: Path) -> None:
+    topic = lake.create_topic("loses", key="STRING", value="STRING")
+    path = tmp_path / "a.parquet"
+    _replaced(path, 3)
+    _replaced(tmp_path / "b.parquet", 3)
+    with pytest.raises(Damaged, match="lost records") as caught:
+        _append_while_replaced(topic, path, 2)
+    assert (caught.value.details["expected"], caught.value.details["actual"]) == (7, 6)
+    lake.spark.sql(f"RESTORE TABLE {topic._log.table.sql()} TO VERSION AS OF 0")
+    assert topic.append([str(tmp_path / name) for name in ("a.parquet", "b.parquet")]).offsets == {0: (0, 5)}
+    assert topic.verify().ok
