@@ -213,3 +213,30 @@ class TopicConfig:
             raise InvalidConfig("compaction.strategy=column needs compaction.strategy.column: the fields of the value that order records.")
         if self.warnings() and self.flag("compaction.header.required"):
             raise InvalidConfig("compaction.strategy=header needs compaction.strategy.header (compaction.header.required is set).")
+
+
+def changed(
+    stored: Mapping[str, str], settings: Mapping[str, Any], lake: Mapping[str, str] | None = None
+) -> tuple[TopicConfig, dict[str, str | None]]:
+    """A topic's configuration after a change of settings.
+
+    Args:
+        stored: the topic's own settings as they are, name to text.
+        settings: name to new value; None removes the topic's own.
+        lake: the lake's settings (broker names).
+
+    Returns:
+        (the configuration after it, what is to be stored for it: name to text, None where one is to be removed).
+
+    Raises:
+        InvalidConfig: a setting is unknown, illegal or fixed, or the combination makes no sense.
+    """
+    fixed = [name for name in settings if name in SETTINGS and SETTINGS[name].fixed]
+    if fixed:
+        raise InvalidConfig(f"{fixed[0]} is fixed when a topic is created.")
+    parse({name: "" for name in settings if name not in SETTINGS})
+    given = parse({name: value for name, value in settings.items() if value is not None})
+    texts: dict[str, str | None] = {name: given.get(name) for name in settings}
+    after = TopicConfig({name: text for name, text in {**stored, **texts}.items() if text is not None}, lake)
+    after.check()
+    return after, {name: text for name, text in texts.items() if text != stored.get(name)}

@@ -156,9 +156,11 @@ class Topic:
             Damaged: a writer that is not lakelog changed the log.
             After any of them nothing was written.
 
-        Cost: the source is read once and kept on local disk; four to six small Spark jobs; one sort by partition when several
-        partitions are touched, none for one. A condition on a partition costs nothing more; conditions of records one small job; per key
-        (``check.expected.offsets.scope=key``) a scan of the partition's keys. A token costs one look-up.
+        Cost: lists and Parquet files are read twice, once to be summed up and once by the write (a file that gains records in between
+        fails the statement; one that loses some is `Damaged`, then one commit is to be taken back); all else is read once and kept on local
+        disk. Four to six small Spark jobs; one sort by partition when several partitions are touched, none for one. A condition on a
+        partition costs nothing more; conditions of records one small job; per key (``check.expected.offsets.scope=key``) a scan of the
+        partition's keys. A token costs one look-up.
         """
         self.refresh()
         now, log = self.clock(), self._log
@@ -320,25 +322,16 @@ class Topic:
             LogIncomplete: another rule is asked for, but the log no longer holds every record; nothing was changed.
         """
         self.refresh()
-        wanted = dict(settings or {})
-        for name in wanted:
-            if name in config.SETTINGS and config.SETTINGS[name].fixed:
-                raise InvalidConfig(f"{name} is fixed when a topic is created.")
-        parsed = config.parse({name: setting for name, setting in wanted.items() if setting is not None})
-        config.parse({name: "" for name in wanted if name not in config.SETTINGS})
-        removed = [name for name, setting in wanted.items() if setting is None]
-        topic = {name: self._stored[PREFIX + name] for name in config.SETTINGS if PREFIX + name in self._stored}
-        after = TopicConfig({name: text for name, text in {**topic, **parsed}.items() if name not in removed}, self.lake_defaults())
-        after.check()
+        stored = {name: self._stored[PREFIX + name] for name in config.SETTINGS if PREFIX + name in self._stored}
+        after, changes = config.changed(stored, settings or {}, self.lake_defaults())
         rule = OrderingRule.from_config(after)
         kind = declared_type(self.spark, value, what="value") if value is not None else self.types.value
         rule.version_type(kind)
-        if rule != self.rule and any(set(wanted) & set(RULE_SETTINGS)):
+        if rule != self.rule and set(settings or {}) & set(RULE_SETTINGS):
             bronze.require_whole(self._log, self.name, self.ends())
         if value is not None:
             self._widen(kind)
-        changes: dict[str, str | None] = {PREFIX + name: text for name, text in parsed.items()} | {PREFIX + name: None for name in removed}
-        delta.set_properties(self.spark, self.bronze, {name: text for name, text in changes.items() if text != self._stored.get(name)})
+        delta.set_properties(self.spark, self.bronze, {PREFIX + name: text for name, text in changes.items()})
         if silver_properties(after) != silver_properties(self.config):
             delta.set_properties(self.spark, self.silver, silver_properties(after))
         return self.describe()
