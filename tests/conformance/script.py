@@ -53,6 +53,8 @@ def script(case: Case) -> Script:
             stretches.append(Stretch(("now", clock)))
         rounds, do = stretches[-1].rounds, step["do"]
         if do in support.PASSED_OVER:
+            if do == "clean" and case.exact:  # what a clean does first (FORMAT.md 5); elsewhere merges are added anyway
+                stretches.append(Stretch(("merge", {})))
             continue
         if do == "append":
             rounds.append(Round((number, step)))
