@@ -153,7 +153,7 @@ def append(log: Log, batch: Batch, *, batch_id: str, now: int, terms: Terms, cap
             for index, share in sorted(batch.shares.items())
         }
         after = {index: _after(tail, pieces.get(index)) for index, tail in current.tails.items()}
-        text = note("append", batch=batch_id, checked=current.version, ends=LogEnd(0, after, current.noted).ends())
+        text = note("append", batch=batch_id, attempts=attempt + 1, checked=current.version, ends=LogEnd(0, after, current.noted).ends())
         guard = _guard(log, ends, {index: current.tails[index] for index in touched})
         if terms.token is not None:
             guard = f"{guard} AND {terms.token.guard(log, now)}"

@@ -1,7 +1,8 @@
 """The log's end, read cold at a cost that does not grow with the log, and what other writers did to the table since.
 
-Every lakelog commit on bronze carries a note (its user metadata): where the log ends are and up to which version the commits were looked
-at. The ends are a hint where to look, never the truth; commits without a note that changed data are another writer's and are named.
+Every lakelog commit on bronze carries a note (its user metadata): where the log ends are, up to which version the commits were looked
+at, and how many attempts an append took (more than one: other writers were first). The ends are a hint where to look, never the truth;
+commits without a note that changed data are another writer's and are named.
 """
 
 from __future__ import annotations

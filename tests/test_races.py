@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from lakelog import Lake
+from lakelog import Lake, delta
 from tests.races.processes import race
 
 
@@ -68,6 +69,8 @@ def test_writers_of_different_partitions_never_disturb_each_other(lake: Lake) ->
     ]
     lines = race(plans)
     assert [line for told in lines.values() for line in told if "refused" in line] == []
+    notes = [json.loads(row["userMetadata"]) for row in delta.history(lake.spark, topic.bronze, 100) if row["userMetadata"]]
+    assert [found["attempts"] for found in notes if found["lakelog"] == "append"] == [1] * 24, "a conflict between partitions"
     dense_and_once(topic)
     assert topic.ends() == dict.fromkeys(range(4), 18)
 
