@@ -25,7 +25,7 @@ from lakelog.condition import Expectation
 from lakelog.conditional import check
 from lakelog.delta import TableRef
 from lakelog.errors import Conflict, FencedEpoch, InvalidRequest, LogIncomplete
-from lakelog.records import constant, floor_of, looked_up, looked_up_sql
+from lakelog.records import HEADERS, columns, constant, floor_of, looked_up, looked_up_sql
 from lakelog.segments import Piece, Tail, place
 from lakelog.sources import Types
 from lakelog.staging import Batch, Log
@@ -44,25 +44,10 @@ SMALL = 100_000
 
 def schema(types: Types) -> StructType:
     """Bronze's columns; what skips files comes first."""
-    from pyspark.sql.types import (
-        ArrayType,
-        BinaryType,
-        BooleanType,
-        IntegerType,
-        LongType,
-        StringType,
-        StructField,
-        StructType,
-        TimestampType,
-    )
-
-    headers = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
-    columns = [
-        ("partition", IntegerType()), ("segment", LongType()), ("offset", LongType()), ("timestamp", TimestampType()), ("key", types.key),
-        ("value", types.value), ("headers", headers), ("tombstone", BooleanType()), ("epoch", IntegerType()), ("batch", StringType()),
-        ("appended_at", TimestampType()), ("control", StringType()),
-    ]  # fmt: skip
-    return StructType([StructField(name, kind) for name, kind in columns])
+    return columns(
+        partition="integer", segment="long", offset="long", timestamp="timestamp", key=types.key, value=types.value, headers=HEADERS,
+        tombstone="boolean", epoch="integer", batch="string", appended_at="timestamp", control="string",
+    )  # fmt: skip
 
 
 def create(spark: SparkSession, table: TableRef, types: Types, *, partitions: int, now: int, properties: Mapping[str, str]) -> None:

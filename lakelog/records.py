@@ -26,6 +26,17 @@ FIXED_OCTETS = {
 }  # fmt: skip
 
 
+def columns(**kinds: str | DataType) -> StructType:
+    """A table's columns, in this order: types, or the names of atomic ones as Spark's JSON has them (``long``, ``timestamp``), or `HEADERS`."""
+    from pyspark.sql.types import ArrayType, StructType
+
+    headers = ArrayType(StructType().add("key", "string").add("value", "binary"))
+    table = StructType()
+    for name, kind in kinds.items():
+        table.add(name, headers if kind == HEADERS else kind)
+    return table
+
+
 def looked_up(numbers: Sequence[int], index: Column) -> Column:
     """One of a few numbers, by the index a row has: what a broadcast join with a small frame would tell, without its Spark job.
 

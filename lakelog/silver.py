@@ -21,7 +21,7 @@ from lakelog.compare import Compared, compare
 from lakelog.delta import TableRef
 from lakelog.fold import Fold, fold
 from lakelog.progress import CONTROL_BUCKET, Progress, digest_sql
-from lakelog.records import floor_of
+from lakelog.records import HEADERS, columns, floor_of
 from lakelog.staging import Log
 
 if TYPE_CHECKING:
@@ -37,25 +37,10 @@ STOP = f"WHEN NOT MATCHED THEN INSERT (bucket) VALUES (CAST(raise_error('{PROGRE
 
 def schema(key: DataType, value: DataType, version: DataType) -> StructType:
     """Silver's columns."""
-    from pyspark.sql.types import (
-        ArrayType,
-        BinaryType,
-        BooleanType,
-        IntegerType,
-        LongType,
-        StringType,
-        StructField,
-        StructType,
-        TimestampType,
-    )
-
-    headers = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
-    columns = [
-        ("bucket", IntegerType()), ("partition", IntegerType()), ("key", key), ("value", value), ("headers", headers), ("timestamp", TimestampType()),
-        ("version", version), ("offset", LongType()), ("epoch", IntegerType()), ("tombstone", BooleanType()), ("delete_horizon", TimestampType()),
-        ("merged_at", TimestampType()), ("control", StringType()),
-    ]  # fmt: skip
-    return StructType([StructField(name, kind) for name, kind in columns])
+    return columns(
+        bucket="integer", partition="integer", key=key, value=value, headers=HEADERS, timestamp="timestamp", version=version, offset="long",
+        epoch="integer", tombstone="boolean", delete_horizon="timestamp", merged_at="timestamp", control="string",
+    )  # fmt: skip
 
 
 def skipping_columns(key: DataType) -> str:

@@ -76,8 +76,8 @@ BANNED_NAMES = ("utils", "util", "helpers", "common", "base", "core", "manager",
 LINES_MOST, FUNCTION_MOST, JOB_MOST = 300, 60, 40
 # Larger, with the reason; the number is where it ends.
 LARGER_FILES: dict[str, tuple[int, str]] = {
-    "bronze": (340, "the append is one story: place, guard, write"),
-    "topic": (480, "the verbs people call, half of it docstrings"),
+    "bronze": (320, "the append is one story: place, guard, write"),
+    "topic": (460, "the verbs people call, half of it docstrings"),
     "sources": (400, "every shape of input in one place"),
     "delta": (340, "the one door to Delta"),
     "cli": (330, "the verbs of the command line, a function each"),
