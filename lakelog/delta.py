@@ -76,7 +76,9 @@ def small_frame(spark: SparkSession, ddl: str, rows: Sequence[tuple[Any, ...]]) 
     columns = [column.strip().rsplit(" ", 1) for column in ddl.split(",")]
     schema = pyarrow.schema([(name, kinds[kind]) for name, kind in columns])
     arrays = [pyarrow.array([row[index] for row in rows], field.type) for index, field in enumerate(schema)]
-    return spark.createDataFrame(pyarrow.Table.from_arrays(arrays, schema=schema))
+    table = pyarrow.Table.from_arrays(arrays, schema=schema)
+    # Spark Connect asks for the schema of an empty table, although Arrow has it.
+    return spark.createDataFrame(table) if rows else spark.createDataFrame(table, schema=ddl)
 
 
 def exists(spark: SparkSession, table: TableRef) -> bool:

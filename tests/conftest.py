@@ -7,6 +7,7 @@ import io
 import os
 import shlex
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,7 +93,10 @@ def _connect_session(warehouse: str) -> Iterator[SparkSession]:
     }
     for name, value in settings.items():
         builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    with warnings.catch_warnings():
+        # The client tells that settings of the server, such as its jars, cannot be changed by it; the server was started with them.
+        warnings.simplefilter("ignore")
+        session = builder.getOrCreate()
     import delta.connect.exceptions  # noqa: F401 - so that conflicts arrive as Delta's own errors
 
     yield session
