@@ -13,12 +13,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.conftest import QUICK_JAVA
+
 REPOSITORY = Path(__file__).parent.parent.parent
 
 
 def start(plan: dict[str, Any], *, failpoint: str = "") -> subprocess.Popen[str]:
     """A writer in a process group of its own (its Java with it), waiting for ``go`` unless the plan says otherwise."""
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "JDK_JAVA_OPTIONS": QUICK_JAVA}
     environment |= {"LAKELOG_FAILPOINT": failpoint} if failpoint else {}
     return subprocess.Popen(
         [sys.executable, "-m", "tests.races.worker", json.dumps(plan)],

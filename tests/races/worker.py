@@ -11,6 +11,7 @@ import sys
 import time
 
 from lakelog import Lake, LakelogError, local_session
+from tests.conftest import QUICK_SPARK
 
 
 def say(content: dict) -> None:
@@ -48,7 +49,7 @@ def append(topic, plan: dict, number: int) -> None:
 
 def main() -> None:
     plan = json.loads(sys.argv[1])
-    spark = local_session("worker", master="local[1]", memory="1g", config={"spark.sql.shuffle.partitions": "1"})
+    spark = local_session("worker", master="local[1]", memory="1g", config={"spark.sql.shuffle.partitions": "1", **QUICK_SPARK})
     lake = Lake(spark, plan["root"])
     topic = lake.topic(plan["topic"])
     say({"ready": plan["name"]})
