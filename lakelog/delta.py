@@ -75,8 +75,7 @@ def small_frame(spark: SparkSession, ddl: str, rows: Sequence[tuple[Any, ...]]) 
     }
     columns = [column.strip().rsplit(" ", 1) for column in ddl.split(",")]
     schema = pyarrow.schema([(name, kinds[kind]) for name, kind in columns])
-    arrays = [pyarrow.array([row[index] for row in rows], field.type) for index, field in enumerate(schema)]
-    table = pyarrow.Table.from_arrays(arrays, schema=schema)
+    table = pyarrow.table([[row[index] for row in rows] for index in range(len(schema))], schema=schema)
     # Spark Connect asks for the schema of an empty table, although Arrow has it.
     return spark.createDataFrame(table) if rows else spark.createDataFrame(table, schema=ddl)
 
