@@ -25,7 +25,7 @@ from lakelog.condition import Expectation
 from lakelog.conditional import check
 from lakelog.delta import TableRef
 from lakelog.errors import Conflict, FencedEpoch, InvalidRequest, LogIncomplete
-from lakelog.records import HEADERS, columns, constant, floor_of, looked_up, looked_up_sql
+from lakelog.records import HEADERS, columns, constant, looked_up
 from lakelog.segments import Piece, Tail, place
 from lakelog.sources import Types
 from lakelog.staging import Batch, Log
@@ -201,16 +201,16 @@ def _guard(log: Log, ends: Mapping[int, int], current: Mapping[int, Tail]) -> st
     "nothing at or above" would read no file and let a truncation slip in between.
     """
     from_segment = min(tail.segment for tail in current.values())
-    partitions = range(max(ends) + 1)
-    epochs = looked_up_sql([current[index].epoch if index in current else 0 for index in partitions], "`partition`")
-    beyond = f"offset - {looked_up_sql([ends.get(index, 0) for index in partitions], '`partition`')}"
+    starts = " ".join(f"WHEN {index} THEN {end}" for index, end in ends.items())
+    epochs = " ".join(f"WHEN {index} THEN {tail.epoch}" for index, tail in current.items())
     begun = sum(1 for end in ends.values() if end > 0)
+    beyond = f"offset - CASE `partition` {starts} END"
     return (
         f"(SELECT coalesce(max(if(segment >= 0, {beyond}, NULL)), -1) = -1"  # noqa: S608
         f" AND count(DISTINCT if(segment >= 0, `partition`, NULL)) = {begun}"
-        f" AND max(if(segment = -1, epoch - {epochs}, NULL)) = 0"
+        f" AND max(if(segment = -1, epoch - CASE `partition` {epochs} END, NULL)) = 0"
         f" FROM {log.table.sql()} WHERE partition IN ({', '.join(map(str, ends))}) AND (segment = -1 OR segment >= {from_segment})"
-        f" AND (segment = -1 OR {beyond} >= -1) AND (offset = -1 OR offset >= {floor_of(max(min(ends.values()) - 1, 0))}))"
+        f" AND (segment = -1 OR {beyond} >= -1) AND (offset = -1 OR offset >= {min(ends.values()) - 1}))"
     )
 
 

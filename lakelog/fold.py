@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from lakelog import bronze
 from lakelog.bronze import RECORD_COLUMNS
-from lakelog.records import floor_of, looked_up
+from lakelog.records import looked_up
 from lakelog.staging import Log
 
 if TYPE_CHECKING:
@@ -85,8 +85,8 @@ def _slice(log: Log, start: Mapping[int, int], ends: Mapping[int, int]) -> DataF
     low, high = min(low for low, _ in spans.values()), max(high for _, high in spans.values())
     first, beyond = ([spans.get(index, (0, 0))[place] for index in range(log.partitions)] for place in (0, 1))
     index, offset = F.col("partition"), F.col("offset")
-    # Bounds that skip files by their statistics, then each partition's exact ones.
-    rows = bronze.records(log).filter(index.isin(list(spans)) & (offset >= floor_of(low)) & (offset <= floor_of(high, above=True)))
+    # Bounds that skip files by their statistics (a rounded one would read a share of the whole log), then each partition's exact ones.
+    rows = bronze.records(log).filter(index.isin(list(spans)) & (offset >= low) & (offset < high))
     rows = rows.filter((offset >= looked_up(first, index)) & (offset < looked_up(beyond, index)))
     buckets = log.config.number("silver.buckets")
     bucket = F.lit(0) if buckets == 1 else F.pmod(F.xxhash64("key"), F.lit(buckets))

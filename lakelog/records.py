@@ -48,11 +48,6 @@ def looked_up(numbers: Sequence[int], index: Column) -> Column:
     return F.get(F.split(F.lit(",".join(map(str, numbers))), ",").cast("array<bigint>"), index)
 
 
-def looked_up_sql(numbers: Sequence[int], index: str) -> str:
-    """The same in SQL, ``index`` being an expression."""
-    return f"get(cast(split('{','.join(map(str, numbers))}', ',') AS array<bigint>), {index})"
-
-
 def constant(number: int, any_row: str) -> Column:
     """A number that differs from statement to statement, as `looked_up`; ``any_row`` is an integer column that is never NULL."""
     from pyspark.sql import functions as F

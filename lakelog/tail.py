@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from lakelog import delta
 from lakelog.errors import Damaged
-from lakelog.records import floor_of
 from lakelog.segments import Tail
 from lakelog.staging import Log
 
@@ -165,7 +164,7 @@ def _read(log: Log, partitions: list[int], hints: Mapping[int, int]) -> dict[int
     wanted = table.filter(F.col("partition").isin(partitions) & (F.col("segment") == -1))
     wanted = wanted.groupBy("partition").agg(F.max("epoch").alias("epoch")).select("partition", "epoch", F.lit(-1).cast("bigint"), none)
     for least, group in clusters({index: hints.get(index, 0) for index in partitions}):
-        newest = table.filter(F.col("partition").isin(group) & (F.col("segment") >= 0) & (F.col("offset") >= floor_of(max(least - 1, 0))))
+        newest = table.filter(F.col("partition").isin(group) & (F.col("segment") >= 0) & (F.col("offset") >= least - 1))
         of_batches = F.when(F.col("control").isNotNull(), F.struct("offset", "segment", "control"))
         ends = newest.groupBy("partition").agg(F.max("offset").alias("top"), F.max(of_batches).alias("last"))
         wanted = wanted.unionAll(ends.select("partition", F.lit(None).cast("int"), "top", "last"))
