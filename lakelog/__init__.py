@@ -7,7 +7,7 @@ The map, imports going down only::
     4  commit_log                      a topic as a commit log (KIP-27)
     3  sources refusal staging tail tokens conditional bronze bulk, progress fold compare silver, views evolution status verify identity    the work
     2  delta delta_errors session      the doors: Delta (its errors become ours), Spark
-    1  records ordering config condition segments steps results    values and expressions, no I/O
+    1  records ordering config condition segments steps table results    values and expressions, no I/O
     0  errors
 
 A record is appended to *bronze* (the log), where it gets a permanent (partition, offset). A merge folds the log into *silver*, one row per

@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any
 from lakelog import delta, failpoint
 from lakelog.condition import Expectation
 from lakelog.conditional import check
-from lakelog.delta import TableRef
 from lakelog.errors import Conflict, FencedEpoch, InvalidRequest, LogIncomplete
 from lakelog.records import HEADERS, columns, constant, looked_up
 from lakelog.segments import Piece, Tail, place
 from lakelog.sources import Types
 from lakelog.staging import Batch, Log
+from lakelog.table import TableRef
 from lakelog.tail import LogEnd, log_end, note
 from lakelog.tokens import Token
 
@@ -207,7 +207,7 @@ def _guard(log: Log, ends: Mapping[int, int], current: Mapping[int, Tail]) -> st
     beyond = f"offset - CASE `partition` {starts} END"
     return (
         f"(SELECT coalesce(max(if(segment >= 0, {beyond}, NULL)), -1) = -1"  # noqa: S608
-        f" AND count(DISTINCT if(segment >= 0, `partition`, NULL)) = {begun}"
+        f" AND size(collect_set(if(segment >= 0, `partition`, NULL))) = {begun}"
         f" AND max(if(segment = -1, epoch - CASE `partition` {epochs} END, NULL)) = 0"
         f" FROM {log.table.sql()} WHERE partition IN ({', '.join(map(str, ends))}) AND (segment = -1 OR segment >= {from_segment})"
         f" AND (segment = -1 OR {beyond} >= -1) AND (offset = -1 OR offset >= {min(ends.values()) - 1}))"
@@ -223,7 +223,7 @@ def _rows(
     given = {
         "epoch": F.lit(epoch),
         "batch": F.lit(batch_id),
-        "appended_at": F.timestamp_millis(constant(now, "partition")),
+        "appended_at": F.timestamp_millis(constant(now, "mid")),
         "control": F.lit(None).cast("string"),
     }
     numbered = _numbered(log, batch, pieces)
@@ -248,8 +248,10 @@ def _numbered(log: Log, batch: Batch, pieces: Mapping[int, Piece]) -> DataFrame:
     from pyspark.sql import functions as F
 
     places = [pieces.get(index) for index in range(log.partitions)]
-    segment = looked_up([piece.segment if piece else -1 for piece in places], F.col("partition"))
-    start = looked_up([piece.start if piece else -1 for piece in places], F.col("partition"))
+    # Where every record has the same partition, it is a literal, and with it everything that is looked up by it alone.
+    index = F.col("partition") + F.col("mid").bitwiseAND(F.lit(0)).cast("int")
+    segment = looked_up([piece.segment if piece else -1 for piece in places], index)
+    start = looked_up([piece.start if piece else -1 for piece in places], index)
     return batch.located().select("*", segment.alias("segment"), (F.col("position") + start).alias("offset"))
 
 

@@ -36,7 +36,7 @@ def load(log: Log, name: str, request: Request, *, identity: str, chunk: int, no
         ExpectedOffsetMismatch: another writer appended behind the last chunk; the chunks before stand.
         InvalidRecords: some records are wrong: nothing of this start was written.
 
-    Cost: the input is read once and kept on local disk; an append a chunk.
+    Cost: the input is read once and kept in memory or on local disk; an append a chunk.
     """
     if chunk < 1:
         raise InvalidRequest(f"chunk={chunk}: it is a number of records, at least 1.")

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakelog import delta
-from lakelog.delta import TableRef
-from lakelog.fold import Fold, kept
+from lakelog.fold import Fold
 from lakelog.progress import CONTROL_BUCKET, COUNTS
-from lakelog.staging import Log
+from lakelog.staging import Log, kept
+from lakelog.table import TableRef
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -58,7 +58,8 @@ def compare(log: Log, folded: Fold, table: TableRef | None) -> Compared:
         with delta.door(table):
             rows = kept(_beside(log, folded, table))
     change = folded.winning() & (F.col("old_rank").isNull() | (F.col("rank") > F.col("old_rank")))
-    figures = _figures(log, folded, rows, change)
+    with delta.door(log.silver):
+        figures = _figures(log, folded, rows, change)
     counts = {row["partition"]: {name: int(row[name] or 0) for name in COUNTS} for row in figures}
     listed = folded.size <= LISTED
     least = [row["least"] for row in figures if row["least"] is not None]

@@ -1,6 +1,6 @@
 """The door to Delta: names and paths of tables, how they are created, read, appended to under a guard, merged.
 
-Every Delta exception becomes one of ours at this door (delta_errors.py), and nowhere else. SQL names are quoted by `TableRef.sql` and `quoted` alone.
+Every Delta exception becomes one of ours at this door (delta_errors.py), and nowhere else. SQL names are quoted in table.py alone.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ import contextlib
 import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lakelog.delta_errors import SOURCE_CHANGED as SOURCE_CHANGED
 from lakelog.delta_errors import condition_of
 from lakelog.delta_errors import door as door
 from lakelog.errors import Conflict, Damaged, InvalidRequest, NotFound
+from lakelog.table import TableRef, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -23,37 +24,6 @@ LAST_COMMIT = "spark.databricks.delta.lastCommitVersionInSession"
 # One commit of this process at a time: the version of a commit is told per Spark session, and appends of one process to one table
 # would only make each other start over (a lock doubles their rate).
 _committing = threading.RLock()
-
-
-def quoted(name: str) -> str:
-    """A name as one quoted SQL identifier."""
-    return "`" + name.replace("`", "``") + "`"
-
-
-@dataclass(frozen=True)
-class TableRef:
-    """A Delta table by path (the root holds a ``/``) or by catalog name; never one made from the other."""
-
-    path: str | None = None
-    name: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, root: str, topic: str, table: str) -> TableRef:
-        """The table of a topic under a root: ``root/topic/table``, or ``root.topic_table`` when the root is a catalog schema."""
-        if "/" in root:
-            return cls(path=f"{root.rstrip('/') or '/'}/{topic}/{table}")
-        prefix = "lakelog" if topic == "_lakelog" else topic
-        return cls(name=(*root.split("."), f"{prefix}_{table}"))
-
-    def sql(self) -> str:
-        """The table as SQL names it, every part quoted."""
-        if self.path is not None:
-            return f"delta.{quoted(self.path)}"
-        return ".".join(quoted(part) for part in self.name)
-
-    def __str__(self) -> str:
-        """The table as people write it."""
-        return self.path if self.path is not None else ".".join(self.name)
 
 
 def small_frame(spark: SparkSession, ddl: str, rows: Sequence[tuple[Any, ...]]) -> DataFrame:

@@ -6,7 +6,7 @@ import contextlib
 import re
 from collections.abc import Iterator
 
-from lakelog.errors import Conflict, Damaged, LakelogError, NotFound
+from lakelog.errors import Conflict, Damaged, LakelogError, NotFound, Refused
 
 NOT_THERE = (
     "DELTA_TABLE_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "DELTA_TABLE_ONLY_OPERATION", "PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND",
@@ -14,6 +14,9 @@ NOT_THERE = (
 )  # fmt: skip
 GONE = ("DELTA_UNSUPPORTED_TIME_TRAVEL", "DELTA_VERSION_NOT_CONTIGUOUS", "DELTA_CANNOT_RECREATE", "DELTA_TIMESTAMP",
         "DELTA_VERSION_NOT_FOUND", "DELTA_FILE_NOT_FOUND", "VersionNotFound", "DELTA_NO_RECREATABLE")  # fmt: skip
+
+# What a plan raises when its source gives other records than when it was summed up.
+SOURCE_CHANGED = "LAKELOG_SOURCE_CHANGED"
 
 
 def condition_of(error: BaseException) -> str:
@@ -49,6 +52,11 @@ def translated(error: BaseException, table: object) -> LakelogError | None:
         return Conflict(
             f"{table}: another writer committed first ({condition.split('.')[0] or type(error).__name__}). Nothing was written; try again."
         )
+    if SOURCE_CHANGED in str(error):
+        return Refused(
+            f"{table}: the source gave other records when it was read again: it changed while it was appended. Nothing was written. Append"
+            " files that stay as they are, then try again.", name="SOURCE_CHANGED",
+        )  # fmt: skip
     if condition.startswith(NOT_THERE):
         return NotFound(f"{table}: there is no Delta table or file of that name.")
     if condition.startswith(GONE):

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakelog import delta
-from lakelog.delta import TableRef, quoted
 from lakelog.errors import InvalidConfig
+from lakelog.table import TableRef, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from lakelog import bronze
 from lakelog.bronze import RECORD_COLUMNS
 from lakelog.records import looked_up
-from lakelog.staging import Log
+from lakelog.staging import Log, kept
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -29,7 +29,7 @@ class Fold:
     """A slice folded: ``rows`` is what is to be compared with silver.
 
     As a rule every record with its ``rank``, the ``best`` rank of its key and, where records have versions, the best one ``before`` it. Of a
-    large slice under ``offset`` the winners alone; then ``records`` are all of it. Both are kept on disk. ``size``: at most so many records.
+    large slice under ``offset`` the winners alone; then ``records`` are all of it. Both are kept. ``size``: at most so many records.
     """
 
     rows: DataFrame
@@ -49,17 +49,10 @@ class Fold:
         return F.broadcast(frame) if self.size <= BROADCAST else frame
 
 
-def kept(frame: DataFrame) -> DataFrame:
-    """The frame evaluated once and kept on local disk: what is counted is what is written, and it is read several times."""
-    from pyspark import StorageLevel
-
-    return frame.localCheckpoint(eager=True, storageLevel=StorageLevel.DISK_ONLY)
-
-
 def fold(log: Log, start: Mapping[int, int], ends: Mapping[int, int]) -> Fold:
     """The log from ``start`` to ``ends`` (exclusive), and of each (partition, key) the record with the greatest rank.
 
-    Cost: the slice is read once and kept on local disk, up to 100 thousand records with one sort by key and offset in one task. Beyond, offset
+    Cost: the slice is read once and kept, up to 100 thousand records with one sort by key and offset in one task. Beyond, offset
     order: an aggregation over (partition, key) and a semi-join on (partition, offset); other rules: a shuffle and sort.
     """
     from pyspark.sql import functions as F

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from lakelog import bronze, config, delta, evolution, silver, views
 from lakelog.config import SETTINGS, TopicConfig, did_you_mean
-from lakelog.delta import TableRef
 from lakelog.errors import Conflict, Invalid, InvalidConfig, InvalidRequest, NotFound, TopicNotFound
 from lakelog.ordering import OrderingRule
 from lakelog.records import declared_type, flat_columns
 from lakelog.sources import Types
 from lakelog.staging import Log
+from lakelog.table import TableRef, quoted
 from lakelog.topic import FORMAT_VERSION, PREFIX, At, Topic, silver_properties
 
 if TYPE_CHECKING:
@@ -104,9 +104,7 @@ class Lake:
             self._refuse_foreign_files()
         else:
             with delta.door(self.root):
-                schemas = self.spark.sql(
-                    "SHOW SCHEMAS" + (f" IN {delta.quoted(self.root.split('.')[0])}" if "." in self.root else "")
-                ).collect()
+                schemas = self.spark.sql("SHOW SCHEMAS" + (f" IN {quoted(self.root.split('.')[0])}" if "." in self.root else "")).collect()
             if self.root.split(".")[-1] not in {row[0] for row in schemas}:
                 raise NotFound(f"There is no schema {self.root}. Create it first: CREATE SCHEMA {self.root}", name="NOT_A_LAKE")
         try:

@@ -14,9 +14,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lakelog import delta
-from lakelog.delta import TableRef
 from lakelog.errors import Damaged
 from lakelog.ordering import OrderingRule
+from lakelog.table import TableRef
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

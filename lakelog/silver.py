@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 
 from lakelog import delta
 from lakelog.compare import Compared, compare
-from lakelog.delta import TableRef
 from lakelog.fold import Fold, fold
 from lakelog.progress import CONTROL_BUCKET, Progress, digest_sql
 from lakelog.records import HEADERS, columns, floor_of
 from lakelog.staging import Log
+from lakelog.table import TableRef, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -51,7 +51,7 @@ def skipping_columns(key: DataType) -> str:
         return not kind.simpleString().startswith(("binary", "boolean", "struct"))
 
     if isinstance(key, StructType):
-        keys = [f"key.{delta.quoted(field.name)}" for field in key.fields if able(field.dataType)]
+        keys = [f"key.{quoted(field.name)}" for field in key.fields if able(field.dataType)]
     else:
         keys = ["key"] if able(key) else []
     return ",".join(["partition", *keys, "offset", "timestamp"])

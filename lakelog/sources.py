@@ -49,8 +49,8 @@ class Types:
 class Request:
     """Records on their way into the log: ``rows`` have a request's columns.
 
-    ``repeatable``: they are the same rows in the same order each time they are evaluated: a list, or Parquet files, of which Spark itself
-    expects that they stay as they are. ``text_files``: those whose lines an error numbers.
+    ``repeatable``: they are the same rows in the same order each time they are evaluated: a list; Parquet files, of which Spark itself
+    expects that they stay as they are; a frame that its owner has cached. ``text_files``: those whose lines an error numbers.
     """
 
     rows: DataFrame
@@ -75,7 +75,8 @@ def requested(spark: SparkSession, source: Any, form: str | None, types: Types) 
                 rows = from_files(spark, source, named, types)
             return Request(rows, named == "parquet", tuple(source) if named == "ndjson" else ())
     if hasattr(source, "sparkSession"):
-        return Request(from_frame(source, types))
+        level = source.storageLevel
+        return Request(from_frame(source, types), repeatable=level.useMemory or level.useDisk)
     raise InvalidRequest("append takes a DataFrame, a path, a list of paths, or a list of dicts (one record each).")
 
 

@@ -1,4 +1,4 @@
-"""A request made ready: validated record by record, evaluated once, kept on local disk, and summed up.
+"""A request made ready: validated record by record, evaluated once, kept, and summed up.
 
 Also `Log`: a topic's log table with what is needed to check and write its records.
 """
@@ -11,19 +11,16 @@ from typing import TYPE_CHECKING, Any
 from lakelog import delta
 from lakelog.condition import UNCONDITIONAL
 from lakelog.config import LONG_MAX, TopicConfig
-from lakelog.delta import TableRef
 from lakelog.errors import InvalidRequest
 from lakelog.ordering import OrderingRule
-from lakelog.records import constant, header_octets, octets
+from lakelog.records import constant, header_octets, looked_up, octets
 from lakelog.refusal import refused
 from lakelog.segments import Share
 from lakelog.sources import ORDER, Request, Types
+from lakelog.table import TableRef
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
-
-
-SOURCE_CHANGED = "The source gave other records when it was read again: it changed while it was appended. Nothing was written."
 
 
 @dataclass(frozen=True)
@@ -115,45 +112,54 @@ class Batch:
         from pyspark.sql import Window
         from pyspark.sql import functions as F
 
-        if len(self.bases) == 1:
-            base, last = (constant(number, "mid") for number in self.bases[0][3:])
+        task, by_task = F.shiftright("mid", 33), {group[2]: group[3:] for group in self.bases}
+        if len(by_task) == len(self.bases):
             rows = self.rows
+            base, last = (
+                looked_up([by_task.get(number, (0, -1))[place] for number in range(max(by_task, default=0) + 1)], task.cast("int"))
+                for place in (0, 1)
+            )
         else:
             ddl = "b_src STRING, b_block BIGINT, b_task BIGINT, b_base BIGINT, b_last BIGINT"
             frame = delta.small_frame(self.rows.sparkSession, ddl, self.bases)
-            same_group = (
-                F.col("src").eqNullSafe(F.col("b_src"))
-                & (F.col("block") == F.col("b_block"))
-                & (F.shiftright("mid", 33) == F.col("b_task"))
-            )
+            same_group = F.col("src").eqNullSafe(F.col("b_src")) & (F.col("block") == F.col("b_block")) & (task == F.col("b_task"))
             rows, base, last = self.rows.join(F.broadcast(frame), same_group, "left"), F.col("b_base"), F.col("b_last")
         # A source that gives other rows when it is read again fails here, before anything is committed.
         position = F.col("mid") + base
-        changed = F.raise_error(F.lit(SOURCE_CHANGED)).cast("bigint")
+        changed = F.raise_error(F.lit(delta.SOURCE_CHANGED)).cast("bigint")
         rows = rows.withColumn("record", F.when(position <= last, position).otherwise(changed))
         if len(self.shares) == 1:
             return rows.withColumn("position", F.col("record"))
         return rows.withColumn("position", F.row_number().over(Window.partitionBy("partition").orderBy("record")).cast("bigint") - 1)
 
 
+def kept(frame: DataFrame) -> DataFrame:
+    """The frame, to be evaluated once, by the first Spark job that reads all of it, and kept from then on in memory or on local disk.
+
+    What is counted is what is written, and what is read several times is computed once. A Spark job of its own would only take longer.
+    """
+    from pyspark import StorageLevel
+
+    return frame.localCheckpoint(eager=False, storageLevel=StorageLevel.MEMORY_AND_DISK)
+
+
 def staged(log: Log, request: Request, now: int) -> Batch:
     """Sum a request up, so that what is counted here is what is written later.
 
-    A frame is evaluated exactly once and kept on local disk: it might give other rows, or another order, the next time. What is repeatable
-    (a list, Parquet files) is read again by the write instead.
+    A frame is evaluated exactly once and kept: it might give other rows, or another order, the next time. What is repeatable (a list, Parquet
+    files, a cached frame) is read again by the write instead.
 
     Raises:
         InvalidRequest: a record expects an offset below -1, while expected offsets are checked.
         InvalidRecords: with the list of what is wrong; nothing was written.
 
-    Cost: what is repeatable, one Spark job; else two, and the batch is written to local disk once.
+    Cost: one Spark job; what is not repeatable is kept in memory, or on local disk where there is too much of it.
     """
-    from pyspark import StorageLevel
     from pyspark.sql import functions as F
 
     rows = validated(log, request.rows, now)
     if not request.repeatable:
-        rows = rows.localCheckpoint(eager=True, storageLevel=StorageLevel.DISK_ONLY)
+        rows = kept(rows)
     groups = _groups(rows, now)
     positions = _positions(groups)
     below = sum(row["below"] for row in groups)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from lakelog import bronze, bulk, conditional, config, delta, silver, staging, status, verify, views
 from lakelog.condition import combined, stated
 from lakelog.config import RULE_SETTINGS, TopicConfig
-from lakelog.delta import TableRef
 from lakelog.errors import (
     Conflict,
     Damaged,
@@ -31,6 +30,7 @@ from lakelog.results import Appended, Loaded, Merged, Position, TopicDescription
 from lakelog.sources import Types, requested
 from lakelog.staging import Log
 from lakelog.steps import step_ends
+from lakelog.table import TableRef
 from lakelog.tail import LogEnd, log_end
 from lakelog.tokens import Token
 
@@ -156,11 +156,11 @@ class Topic:
             Damaged: a writer that is not lakelog changed the log.
             After any of them nothing was written.
 
-        Cost: lists and Parquet files are read twice, once to be summed up and once by the write (a file that gains records in between
-        fails the statement; one that loses some is `Damaged`, then one commit is to be taken back); all else is read once and kept on local
-        disk. Four to six small Spark jobs; one sort by partition when several partitions are touched, none for one. A condition on a
-        partition costs nothing more; conditions of records one small job; per key (``check.expected.offsets.scope=key``) a scan of the
-        partition's keys. A token costs one look-up.
+        Cost: lists, Parquet files and cached frames are read twice, once to be summed up and once by the write (a file that gains records
+        in between is refused as SOURCE_CHANGED; one that loses some is `Damaged`, then one commit is to be taken back); all else is evaluated
+        once and kept in memory, or on local disk where there is too much of it. Four to six small Spark jobs; one sort by partition when
+        several partitions are touched, none for one. A condition on a partition costs nothing more; conditions of records one small job; per
+        key (``check.expected.offsets.scope=key``) a scan of the partition's keys. A token costs one look-up.
         """
         self.refresh()
         now, log = self.clock(), self._log
@@ -226,7 +226,7 @@ class Topic:
             ExpectedOffsetMismatch: another writer appended in between; the chunks before stand.
             InvalidRecords: some records are wrong; nothing of this start was written.
 
-        Cost: the files are read once and kept on local disk, then one append a chunk. Chunks are found again for
+        Cost: the files are read once and kept in memory or on local disk, then one append a chunk. Chunks are found again for
         ``producer.id.expiration.ms``.
         """
         self.refresh()

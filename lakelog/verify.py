@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakelog import bronze, delta, silver
-from lakelog.delta import TableRef
 from lakelog.progress import stored
 from lakelog.results import Verified
 from lakelog.staging import Log
+from lakelog.table import TableRef
 from lakelog.tail import describe_foreign, foreign_commits
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from lakelog import delta
 from lakelog.bronze import RECORD_COLUMNS
-from lakelog.delta import TableRef, quoted
 from lakelog.records import flat_columns
+from lakelog.table import TableRef, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

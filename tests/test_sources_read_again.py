@@ -1,4 +1,4 @@
-"""Parquet files are read twice by an append: one that is replaced in between is noticed."""
+"""What an append reads twice: Parquet files, of which one that is replaced in between is noticed, and cached frames."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from pyarrow import parquet
 
 from lakelog import bronze, staging
-from lakelog.errors import Damaged
+from lakelog.errors import Damaged, Refused
 from lakelog.sources import requested
 from lakelog.tail import log_end
 from tests.tables import versions
@@ -37,8 +37,9 @@ def test_a_file_that_gained_records_fails_and_nothing_is_written(lake: Lake, tmp
     _replaced(path, 3)
     _replaced(tmp_path / "b.parquet", 3)
     before = versions(lake.root, topic.name)
-    with pytest.raises(Exception, match="changed while it was appended"):
+    with pytest.raises(Refused, match="changed while it was appended") as caught:
         _append_while_replaced(topic, path, 5)
+    assert caught.value.name == "SOURCE_CHANGED"
     assert versions(lake.root, topic.name) == before
 
 
@@ -53,3 +54,16 @@ def test_a_file_that_lost_records_is_told_and_the_commit_can_be_taken_back(lake:
     lake.spark.sql(f"RESTORE TABLE {topic._log.table.sql()} TO VERSION AS OF 0")
     assert topic.append([str(tmp_path / name) for name in ("a.parquet", "b.parquet")]).offsets == {0: (0, 5)}
     assert topic.verify().ok
+
+
+def test_a_frame_that_its_owner_cached_is_read_from_there(lake: Lake) -> None:
+    topic = lake.create_topic("cached", key="STRING", value="STRING")
+    frame = lake.spark.range(3).selectExpr("concat('k', id) AS key", "uuid() AS value")
+    assert not requested(lake.spark, frame, None, topic.types).repeatable
+    frame.cache()
+    try:
+        assert requested(lake.spark, frame, None, topic.types).repeatable
+        topic.append(frame)
+        assert sorted(topic.read().select("key", "value").collect()) == sorted(frame.collect())
+    finally:
+        frame.unpersist()
