@@ -9,7 +9,7 @@
     │   ├── InvalidRecords                INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE: a list by record
     │   └── NotReady                      NOT_READY: Java, the jars or an extra are missing
     ├── GateFailed                     3  no, an expectation refused the records
-    ├── Refused                        4  read again first; carries ``expected`` and ``actual``
+    ├── Refused                        4  read again first; carries ``expected`` and ``actual``: RULE_CHANGED, SOURCE_CHANGED, …
     │   ├── ExpectedOffsetMismatch        EXPECTED_OFFSET_MISMATCH
     │   ├── VersionMismatch               VERSION_MISMATCH
     │   ├── FencedEpoch                   FENCED_EPOCH
@@ -20,7 +20,8 @@
     ├── Conflict                      75  yes: another writer won
     └── Damaged                       70  look: a table is not as lakelog left it
 
-After any of them no table of the topic has changed. ``name`` is Kafka's error name where one fits; names are promised, messages
+After any of them no table of the topic has changed, but for a source that lost records while it was appended: ``Damaged`` then names the
+commit to take back. ``name`` is Kafka's error name where one fits; names are promised, messages
 are not. A new class is added only where a caller would act differently.
 """
 

@@ -31,6 +31,12 @@ DELTA_CONF = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
+# Most of what a small job costs is Java compiling Spark's planner. Its methods wait longer for the second, costly compiler; loops over rows,
+# which count otherwise, do not. A merge of 10 thousand records into 4 million keys took a tenth to a third less from the second one on.
+JAVA_OPTIONS = (
+    "-XX:+UseParallelGC -XX:+IgnoreUnrecognizedVMOptions"
+    " -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000"
+)
 # A resolver that asks Maven Central alone: quiet and quick. Spark's default asks a second repository for every artifact.
 IVY_SETTINGS = """<ivysettings>
   <settings defaultResolver="chain"/>
@@ -251,7 +257,7 @@ def local_session(
         **DELTA_CONF,
         "spark.jars": ",".join(map(str, jars)),
         "spark.driver.memory": memory,
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j.as_uri()} -XX:+UseParallelGC",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j.as_uri()} {JAVA_OPTIONS}",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",

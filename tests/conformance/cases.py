@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -143,25 +143,25 @@ def rules_of(cases: Iterable[Case]) -> set[int]:
     return {rule for case in cases for rule in case.rules}
 
 
-def covering(cases: Iterable[Case], group: Any) -> list[Case]:
-    """A subset of cases with every rule of all of them, chosen greedily: the group that adds most rules for its steps is next.
+def covering(cases: Sequence[Case], cost: Callable[[Sequence[Case]], float]) -> list[Case]:
+    """A subset of cases with every rule of all of them: next is always the case that adds most rules for what it costs more.
 
     Args:
         cases: to choose from.
-        group: a function of a case; equal values share a topic, so the cases laid beside a chosen one cost little and come with it.
+        cost: what some cases cost together; those that cost nothing more beside the chosen ones come with them.
     """
-    by_group: dict[Any, list[Case]] = {}
-    for case in cases:
-        by_group.setdefault(group(case), []).append(case)
-    missing, chosen = rules_of(c for group in by_group.values() for c in group), []
-
-    def worth(name: Any) -> tuple[float, str]:
-        laid = by_group[name]
-        cost = 2 + max(sum(step["do"] in ("append", "merge", "rebuild") for step in case.steps) for case in laid)
-        return len(rules_of(laid) & missing) / cost, str(name)
-
+    missing, chosen, left = rules_of(cases), list[Case](), list(cases)
     while missing:
-        best = max(by_group, key=worth)
-        chosen += by_group[best]
-        missing -= rules_of(by_group.pop(best))
-    return chosen
+        before = cost(chosen)
+        best = max(left, key=lambda case: (len(missing & set(case.rules)) / (0.1 + cost([*chosen, case]) - before), case.id))
+        chosen.append(best)
+        left.remove(best)
+        missing -= set(best.rules)
+    for case in sorted(
+        chosen, key=lambda case: cost([one for one in chosen if one is not case])
+    ):  # what became needless goes, dearest first
+        others = [one for one in chosen if one is not case]
+        if set(case.rules) <= rules_of(others):
+            chosen = others
+    before = cost(chosen)
+    return [*chosen, *[case for case in cases if case not in chosen and cost([*chosen, case]) == before]]

@@ -11,7 +11,7 @@ import pytest
 from tests.conformance import support
 from tests.conformance.cases import DEFAULT, Case, covering, read, waits_for
 from tests.conformance.runner import run
-from tests.conformance.script import script
+from tests.conformance.script import cost
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -26,7 +26,7 @@ class Choice:
         self.all = read(Path(folder) if folder else DEFAULT)
         self.waiting = {case.id: waits_for(case) for case in self.all if waits_for(case)}
         self.runnable = [case for case in self.all if case.id not in self.waiting]
-        self.quick = self.runnable if folder else covering(self.runnable, lambda case: script(case).signature)
+        self.quick = self.runnable if folder else covering(self.runnable, cost)
         self.complete = folder is not None
 
 
