@@ -6,6 +6,18 @@ Three questions, each answered within one Java process, the ways taken in turn, 
 - batches of 100 records: unconditional, with an expected offset, with a token;
 - the same on a log of ten thousand commits (as lakelog would have written them, one in ten with a token) next to a
   log of one: nothing may grow with the length of the log.
+
+What was found, on two cores:
+
+- A million records: 4.0 times a plain append for files, 4.4 for a frame, after eight rounds (2.1 CPU-s for the plain one). To write bronze's
+  twelve columns in the place of the frame's two costs 1.4 times the plain append, whatever else is done: partition directories,
+  dictionaries and the column of headers make no difference that could be measured. The sum is a fifth of it, keeping a frame
+  half of it, Delta's look for the guard's files a fifth. Then 1 to 2 CPU-s go to Java, which still compiles Spark's planner:
+  38 CPU-s in the first append, 4 in the third, 1 in the tenth.
+- A condition costs 1.05 times, a token 1.4.
+- On ten thousand commits 1.8 times. Of what is read, nothing grows (tests/test_long_log.py). What grows is Delta's own: on a local file
+  system each look at a table lists all of ``_delta_log``, six times an append; the state of ten thousand files is put together after
+  each commit, and a checkpoint of them is written every ten. Object stores list from where they are asked to.
 """
 
 from __future__ import annotations
