@@ -24,7 +24,7 @@ from lakelog import delta, failpoint
 from lakelog.condition import Expectation
 from lakelog.conditional import check
 from lakelog.errors import Conflict, FencedEpoch, InvalidRequest, LogIncomplete
-from lakelog.records import HEADERS, columns, constant, looked_up
+from lakelog.records import HEADERS, columns, constant, looked_up, zero
 from lakelog.segments import Piece, Tail, place
 from lakelog.sources import Types
 from lakelog.staging import Batch, Log
@@ -249,7 +249,7 @@ def _numbered(log: Log, batch: Batch, pieces: Mapping[int, Piece]) -> DataFrame:
 
     places = [pieces.get(index) for index in range(log.partitions)]
     # Where every record has the same partition, it is a literal, and with it everything that is looked up by it alone.
-    index = F.col("partition") + F.col("mid").bitwiseAND(F.lit(0)).cast("int")
+    index = F.col("partition") + zero("mid")
     segment = looked_up([piece.segment if piece else -1 for piece in places], index)
     start = looked_up([piece.start if piece else -1 for piece in places], index)
     return batch.located().select("*", segment.alias("segment"), (F.col("position") + start).alias("offset"))

@@ -49,16 +49,9 @@ def compare(log: Log, folded: Fold, table: TableRef | None) -> Compared:
     """
     from pyspark.sql import functions as F
 
-    rows = folded.rows
-    if table is None:
-        nothing = [F.lit(None).cast("bigint").alias("old_offset"), F.lit(None).cast("boolean").alias("old_tombstone")]
-        none = F.lit(None).cast(FILE).alias("old_file")
-        rows = rows.select("*", *nothing, F.when(F.lit(False), F.col("rank")).alias("old_rank"), none)
-    else:
-        with delta.door(table):
-            rows = kept(_beside(log, folded, table))
-    change = folded.winning() & (F.col("old_rank").isNull() | (F.col("rank") > F.col("old_rank")))
     with delta.door(log.silver):
+        rows = kept(_beside(log, folded, table)) if table is not None else _alone(folded)
+        change = folded.winning() & (F.col("old_rank").isNull() | (F.col("rank") > F.col("old_rank")))
         figures = _figures(log, folded, rows, change)
     counts = {row["partition"]: {name: int(row[name] or 0) for name in COUNTS} for row in figures}
     listed = folded.size <= LISTED
@@ -71,6 +64,15 @@ def compare(log: Log, folded: Fold, table: TableRef | None) -> Compared:
         sorted({offset for row in figures for offset in row["replaced"] or []}) if listed else None,
         sum({file["id"]: file["size"] for row in figures for file in row["files"] or []}.values()),
     )
+
+
+def _alone(folded: Fold) -> DataFrame:
+    """The fold's rows as `_beside`, where silver holds none."""
+    from pyspark.sql import functions as F
+
+    nothing = [F.lit(None).cast("bigint").alias("old_offset"), F.lit(None).cast("boolean").alias("old_tombstone")]
+    rank = F.when(F.lit(False), F.col("rank")).alias("old_rank")
+    return folded.rows.select("*", *nothing, rank, F.lit(None).cast(FILE).alias("old_file"))
 
 
 def _beside(log: Log, folded: Fold, table: TableRef) -> DataFrame:

@@ -50,9 +50,14 @@ def looked_up(numbers: Sequence[int], index: Column) -> Column:
 
 def constant(number: int, any_row: str) -> Column:
     """A number that differs from statement to statement, as `looked_up`; ``any_row`` is an integer column that is never NULL."""
+    return looked_up((number,), zero(any_row))
+
+
+def zero(any_row: str) -> Column:
+    """The number 0, which Spark does not fold into a literal, nor what is looked up by it; ``any_row`` as for `constant`."""
     from pyspark.sql import functions as F
 
-    return looked_up((number,), F.col(any_row).bitwiseAND(F.lit(0)).cast("int"))
+    return F.col(any_row).bitwiseAND(F.lit(0)).cast("int")
 
 
 def floor_of(offset: int) -> int:
@@ -61,7 +66,10 @@ def floor_of(offset: int) -> int:
     Its text stays the same for many statements, and with it the code that Spark generates for the scan. Not for reading the log, where it
     would let a thirty-second of all files pass.
     """
-    return offset >> (digits := offset.bit_length() - 6) << digits if offset >= 65536 else 0
+    if offset < 65536:
+        return 0
+    digits = offset.bit_length() - 6
+    return offset >> digits << digits
 
 
 def declared_type(spark: SparkSession, text: str, *, what: str) -> DataType:

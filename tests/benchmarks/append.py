@@ -13,10 +13,10 @@ What was found, on two cores:
   twelve columns in the place of the frame's two costs 1.4 times the plain append, whatever else is done: partition directories,
   dictionaries and the column of headers make no difference that could be measured. The sum is a fifth of it, keeping a frame
   half of it, Delta's look for the guard's files a fifth. Then 1 to 2 CPU-s go to Java, which still compiles Spark's planner:
-  38 CPU-s in the first append, 4 in the third, 1 in the tenth.
+  13 CPU-s in the first append (of 38), 4 in the second, 1 to 2 from the fourth on.
 - A condition costs 1.05 times, a token 1.4.
 - On ten thousand commits 1.6 to 1.9 times. Of what is read, nothing grows (tests/test_long_log.py). What grows is Delta's own: on a local file
-  system each look at a table lists all of ``_delta_log``, six times an append; the state of ten thousand files is put together after
+  system each look at a table lists all of ``_delta_log``, several times an append; the state of ten thousand files is put together after
   each commit, and a checkpoint of them is written every ten. Object stores list from where they are asked to.
 """
 

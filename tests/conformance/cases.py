@@ -157,11 +157,9 @@ def covering(cases: Sequence[Case], cost: Callable[[Sequence[Case]], float]) -> 
         chosen.append(best)
         left.remove(best)
         missing -= set(best.rules)
-    for case in sorted(
-        chosen, key=lambda case: cost([one for one in chosen if one is not case])
-    ):  # what became needless goes, dearest first
+    for case in sorted(chosen, key=lambda case: cost([one for one in chosen if one is not case])):
         others = [one for one in chosen if one is not case]
-        if set(case.rules) <= rules_of(others):
+        if set(case.rules) <= rules_of(others):  # needless by now
             chosen = others
     before = cost(chosen)
     return [*chosen, *[case for case in cases if case not in chosen and cost([*chosen, case]) == before]]

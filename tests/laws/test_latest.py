@@ -32,17 +32,20 @@ def _append_and_merge(topic: Topic, model: Model, kind: Kind, logs: list[list[Re
         pass
 
 
-def _laws(lake: Lake, kind: Kind, logs: list[list[Record]], cut: Cut, *, in_one_go: bool) -> None:
-    """The histories cut up, next to the model, which knows nothing of batches and merges; and, where wanted, all of them in one go."""
+def _cut_up(lake: Lake, kind: Kind, logs: list[list[Record]], cut: Cut) -> Model:
+    """The histories cut up, next to the model, which knows nothing of batches and merges."""
     topic, model = topics.fresh(lake, kind, partitions=len(logs)), Model(kind.rule)
     _append_and_merge(topic, model, kind, logs, cut)
     _as_the_model_says(lake, topic, model)
-    if in_one_go:
-        whole = topics.fresh(lake, kind, partitions=len(logs))
-        if any(logs):
-            whole.append(topics.batch(dict(enumerate(logs)), kind))
-        whole.merge()
-        _as_the_model_says(lake, whole, model)
+    return model
+
+
+def _in_one_go(lake: Lake, kind: Kind, logs: list[list[Record]], model: Model) -> None:
+    topic = topics.fresh(lake, kind, partitions=len(logs))
+    if any(logs):
+        topic.append(topics.batch(dict(enumerate(logs)), kind))
+    topic.merge()
+    _as_the_model_says(lake, topic, model)
 
 
 def _as_the_model_says(lake: Lake, topic: Topic, model: Model) -> None:
@@ -62,7 +65,7 @@ def test_the_latest_table_is_the_rules_winner_of_every_key_however_jobs_ran(kind
     @few(1)
     @given(histories(kind, count=HISTORIES), cuts(most=3))
     def law(logs: list[list[Record]], cut: Cut) -> None:
-        _laws(lake, kind, logs, cut, in_one_go=False)
+        _cut_up(lake, kind, logs, cut)
 
     law()
 
@@ -75,7 +78,7 @@ def test_the_same_over_many_more_histories(kind: Kind, lake: Lake) -> None:
     @few(6, derandomize=False)
     @given(histories(kind, count=100, longest=14), cuts(most=5))
     def law(logs: list[list[Record]], cut: Cut) -> None:
-        _laws(lake, kind, logs, cut, in_one_go=True)
+        _in_one_go(lake, kind, logs, _cut_up(lake, kind, logs, cut))
 
     law()
 
