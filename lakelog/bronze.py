@@ -24,9 +24,8 @@ from lakelog import delta, failpoint
 from lakelog.condition import Expectation
 from lakelog.conditional import check
 from lakelog.errors import Conflict, FencedEpoch, InvalidRequest, LogIncomplete
-from lakelog.records import HEADERS, columns, constant, looked_up, zero
+from lakelog.records import HEADERS, Types, columns, constant, looked_up, zero
 from lakelog.segments import Piece, Tail, place
-from lakelog.sources import Types
 from lakelog.staging import Batch, Log
 from lakelog.table import TableRef
 from lakelog.tail import LogEnd, log_end, note

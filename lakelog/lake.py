@@ -13,8 +13,7 @@ from lakelog import bronze, config, delta, evolution, silver, views
 from lakelog.config import SETTINGS, TopicConfig, did_you_mean
 from lakelog.errors import Conflict, Invalid, InvalidConfig, InvalidRequest, NotFound, TopicNotFound
 from lakelog.ordering import OrderingRule
-from lakelog.records import declared_type, flat_columns
-from lakelog.sources import Types
+from lakelog.records import Types, declared_type, flat_columns
 from lakelog.staging import Log
 from lakelog.table import TableRef, quoted
 from lakelog.topic import FORMAT_VERSION, PREFIX, At, Topic, silver_properties

@@ -1,4 +1,4 @@
-"""Records as columns: the types a topic declares, the size of a record, and how JSON becomes a record.
+"""Records as columns: the types a topic declares, the size of a record, what is wrong with one.
 
 Everything here is a value or a Spark expression; nothing reads or writes.
 """
@@ -6,6 +6,7 @@ Everything here is a value or a Spark expression; nothing reads or writes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakelog.errors import InvalidConfig
@@ -24,6 +25,14 @@ TIMESTAMP_MS_LEAST, TIMESTAMP_MS_MOST = -62135596800000, 253402300799999
 FIXED_OCTETS = {
     "boolean": 1, "tinyint": 1, "smallint": 2, "int": 4, "bigint": 8, "float": 4, "double": 8, "date": 4, "timestamp": 8, "timestamp_ntz": 8,
 }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Types:
+    """The types a topic declares."""
+
+    key: DataType
+    value: DataType
 
 
 def columns(**kinds: str | DataType) -> StructType:
@@ -173,100 +182,24 @@ def header_octets(headers: Column) -> Column:
     )
 
 
-def from_variant(json: Column, kind: DataType, where: str) -> tuple[Column, Column]:
-    """A JSON value (a VARIANT column) as a declared type, strictly: nothing is rounded, cut or guessed.
-
-    Returns:
-        (the value, NULL for null; a problem as text, NULL when the value fits).
-    """
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import ArrayType, MapType, StructType
-
-    tag = F.schema_of_variant(json)
-    absent = json.isNull() | (tag == "VOID")
-    name = kind.simpleString()
-    if name == "variant":
-        return json, F.lit(None).cast("string")
-
-    def wrong(fits: Column) -> Column:
-        return F.when(
-            ~absent & ~F.coalesce(fits, F.lit(False)),
-            F.concat(F.lit(f"{where} should be {name} but is "), F.lower(F.substring(tag, 1, 60))),
-        )
-
-    if isinstance(kind, StructType):
-        return _struct_from_variant(json, kind, where, absent, wrong(tag.startswith("OBJECT")))
-    if isinstance(kind, (ArrayType, MapType)):
-        value = F.try_variant_get(json, "$", name)
-        return value, wrong(value.isNotNull())
-    if name == "binary":
-        text = F.try_variant_get(json, "$", "string")
-        hexed = F.try_variant_get(json, "$.hex", "string")
-        is_hex = tag == "OBJECT<hex: STRING>"
-        value = F.when(tag == "STRING", F.encode(text, "UTF-8")).when(is_hex, F.unhex(hexed))
-        return value, wrong(value.isNotNull())
-    value = F.try_variant_get(json, "$", name)
-    fits = value.isNotNull()
-    if name in ("tinyint", "smallint", "int", "bigint"):
-        fits = fits & (tag == "BIGINT")
-    elif name.startswith("decimal"):
-        exact = F.try_variant_get(json, "$", "decimal(38,18)")
-        fits = fits & (exact == value) & (tag.startswith("DECIMAL") | tag.isin("BIGINT", "STRING"))
-    elif name in ("double", "float"):
-        fits = fits & (tag.startswith("DECIMAL") | tag.isin("BIGINT", "DOUBLE"))
-    elif name == "boolean":
-        fits = fits & (tag == "BOOLEAN")
-    else:
-        fits = fits & (tag == "STRING")
-    return value, wrong(fits)
-
-
-def _struct_from_variant(json: Column, kind: StructType, where: str, absent: Column, wrong: Column) -> tuple[Column, Column]:
-    from pyspark.sql import functions as F
-
-    fields = F.try_variant_get(json, "$", "map<string,variant>")
-    values, problems = [], [wrong]
-    unknown = F.array_except(F.map_keys(fields), F.array(*[F.lit(name) for name in kind.names]))
-    problems.append(F.when(F.size(unknown) > 0, F.concat(F.lit(f"{where} has an unknown field "), F.element_at(unknown, 1))))
-    for field in kind.fields:
-        value, problem = from_variant(F.try_element_at(fields, F.lit(field.name)), field.dataType, f"{where}.{field.name}")
-        values.append(value.alias(field.name))
-        problems.append(problem)
-    return F.when(~absent & wrong.isNull(), F.struct(*values)), F.coalesce(*problems)
-
-
-def headers_from_variant(json: Column) -> tuple[Column, Column]:
-    """``[[name, value], …]`` as headers: integers become 8 octets big-endian, text UTF-8, ``{"hex": …}`` octets, null stays null."""
-    from pyspark.sql import functions as F
-
-    absent = json.isNull() | (F.schema_of_variant(json) == "VOID")
-    pairs = F.try_variant_get(json, "$", "array<array<variant>>")
-
-    def header(pair: Column) -> Column:
-        value = F.try_element_at(pair, F.lit(2))
-        tag = F.schema_of_variant(value)
-        number = F.try_variant_get(value, "$", "bigint")
-        data = (
-            F.when(tag == "BIGINT", F.unhex(F.lpad(F.hex(number), 16, "0")))
-            .when(tag == "STRING", F.encode(F.try_variant_get(value, "$", "string"), "UTF-8"))
-            .when(tag == "OBJECT<hex: STRING>", F.unhex(F.try_variant_get(value, "$.hex", "string")))
-        )
-        return F.struct(F.try_variant_get(F.try_element_at(pair, F.lit(1)), "$", "string").alias("key"), data.alias("value"))
-
-    def fits(pair: Column) -> Column:
-        name, value = F.try_element_at(pair, F.lit(1)), F.try_element_at(pair, F.lit(2))
-        known = value.isNull() | (F.schema_of_variant(value) == "VOID") | header(pair)["value"].isNotNull()
-        return (F.size(pair) == 2) & F.coalesce(F.schema_of_variant(name) == "STRING", F.lit(False)) & known
-
-    problem = F.when(
-        ~absent & ~F.coalesce(F.forall(pairs, fits), F.lit(False)),
-        F.lit('headers should be [["name", value], …] with values that are integers, text, {"hex": "…"} or null'),
-    )
-    return F.when(problem.isNull(), F.transform(pairs, header)), problem
-
-
 def first_problem(problems: Sequence[Column]) -> Column:
     """The first problem that is not NULL."""
     from pyspark.sql import functions as F
 
     return F.coalesce(*problems, F.lit(None).cast("string"))
+
+
+def timestamp_problem(problem: Column, ms: Column) -> Column:
+    """What is wrong with a timestamp in milliseconds: the problem it has already, or years that no log holds."""
+    from pyspark.sql import functions as F
+
+    far = ~ms.between(TIMESTAMP_MS_LEAST, TIMESTAMP_MS_MOST)
+    text = F.coalesce(problem, F.when(far, F.concat(F.lit("timestamp is not in the years 1 to 9999: "), ms.cast("string"))))
+    return F.concat(F.lit("INVALID_TIMESTAMP\t"), text)
+
+
+def from_ms(ms: Column) -> Column:
+    """Milliseconds since 1970 as a timestamp; NULL where `timestamp_problem` names one."""
+    from pyspark.sql import functions as F
+
+    return F.when(ms.between(TIMESTAMP_MS_LEAST, TIMESTAMP_MS_MOST), F.timestamp_millis(ms))

@@ -8,7 +8,6 @@ Input order is (src, block, mid): files by path, then position in the file, what
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 from lakelog import delta
 from lakelog.config import did_you_mean
 from lakelog.errors import InvalidRequest
+from lakelog.ndjson import from_lines, from_records
 from lakelog.records import (
     FLAT_FIELDS,
     HEADERS,
     KAFKA_FIELDS,
     RECORD_FIELDS,
-    TIMESTAMP_MS_LEAST,
-    TIMESTAMP_MS_MOST,
+    Types,
     first_problem,
-    from_variant,
-    headers_from_variant,
+    from_ms,
+    timestamp_problem,
 )
 
 if TYPE_CHECKING:
@@ -35,14 +34,6 @@ if TYPE_CHECKING:
 FORMATS = {"ndjson": "ndjson", "jsonl": "ndjson", "json": "ndjson", "csv": "csv", "parquet": "parquet"}
 WIDER = {"tinyint": 1, "smallint": 2, "int": 3, "bigint": 4}
 ORDER = ("src", "block", "mid")
-
-
-@dataclass(frozen=True)
-class Types:
-    """The types a topic declares."""
-
-    key: DataType
-    value: DataType
 
 
 @dataclass(frozen=True)
@@ -122,76 +113,6 @@ def from_files(spark: SparkSession, paths: Sequence[str], form: str, types: Type
     return _request(shown, first.schema, types, text=True)
 
 
-def from_records(spark: SparkSession, records: Sequence[Mapping[str, Any]], types: Types) -> DataFrame:
-    """Records as Python values, each as an NDJSON line would have it, as a request."""
-    from pyspark.sql import functions as F
-
-    try:
-        lines = [(json.dumps(record, ensure_ascii=False, allow_nan=False),) for record in records]
-    except (TypeError, ValueError) as error:
-        raise InvalidRequest(f"A record holds a value that JSON cannot carry ({error}); octets are written {{'hex': '…'}}.") from error
-    frame = delta.small_frame(spark, "text STRING", lines).coalesce(1)
-    return from_lines(frame.select(F.lit(None).cast("string").alias("src"), F.lit(0).cast("bigint").alias("block"), "text"), types)
-
-
-def from_lines(lines: DataFrame, types: Types) -> DataFrame:
-    """Lines (``src``, ``block``, ``text``) of one JSON record each as a request; blank lines are passed over."""
-    from pyspark.sql import functions as F
-
-    numbered = lines.withColumn("line", F.monotonically_increasing_id()).filter(F.trim("text") != "")
-    parsed = numbered.select("src", "block", "line", F.monotonically_increasing_id().alias("mid"), F.try_parse_json("text").alias("json"))
-    fields = F.try_variant_get(F.col("json"), "$", "map<string,variant>")
-    parsed = parsed.withColumn("fields", fields).withColumn("names", F.map_keys("fields"))
-
-    def field(name: str) -> Column:
-        return F.try_element_at(F.col("fields"), F.lit(name))
-
-    key, key_problem = from_variant(field("key"), types.key, "key")
-    value, value_problem = from_variant(field("value"), types.value, "value")
-    headers, headers_problem = headers_from_variant(field("headers"))
-    stamp, stamp_problem = _json_scalar(
-        field("timestamp"), "bigint", "BIGINT", "timestamp should be milliseconds since 1970, a whole number"
-    )
-    flag, flag_problem = _json_scalar(field("tombstone"), "boolean", "BOOLEAN", "tombstone should be true or false")
-    part, part_problem = _json_scalar(field("partition"), "int", "BIGINT", "partition should be a whole number")
-    expected, expected_problem = _json_scalar(field("expected_offset"), "bigint", "BIGINT", "expected_offset should be a whole number")
-    unknown = F.array_except(F.col("names"), F.array(*[F.lit(name) for name in RECORD_FIELDS]))
-    problem = F.when(F.col("json").isNull(), "is not a line of JSON").when(F.col("fields").isNull(), "is not a JSON object")
-    problem = problem.when(
-        F.size(unknown) > 0,
-        F.concat(F.lit("has an unknown field "), F.element_at(unknown, 1), F.lit(f"; a record has {', '.join(RECORD_FIELDS)}")),
-    )
-    problem = problem.when(~F.array_contains("names", "key"), "has no key")
-    problem = first_problem([problem, key_problem, value_problem, headers_problem, flag_problem, part_problem, expected_problem])
-    return parsed.select(
-        "src", "block", "line", "mid", part.alias("partition"), key.alias("key"), value.alias("value"), headers.alias("headers"),
-        _from_ms(stamp).alias("timestamp"), F.coalesce(flag, F.lit(False)).alias("tombstone"), expected.alias("expected_offset"),
-        F.coalesce(F.concat(F.lit("INVALID_RECORD\t"), problem), _stamp_problem(stamp_problem, stamp)).alias("problem"),
-    )  # fmt: skip
-
-
-def _json_scalar(json: Column, kind: str, tag: str, says: str) -> tuple[Column, Column]:
-    from pyspark.sql import functions as F
-
-    value, found = F.try_variant_get(json, "$", kind), F.schema_of_variant(json)
-    wrong = json.isNotNull() & (found != "VOID") & ((found != tag) | value.isNull())
-    return value, F.when(wrong, F.lit(says))
-
-
-def _stamp_problem(problem: Column, ms: Column) -> Column:
-    from pyspark.sql import functions as F
-
-    far = ~ms.between(TIMESTAMP_MS_LEAST, TIMESTAMP_MS_MOST)
-    text = F.coalesce(problem, F.when(far, F.concat(F.lit("timestamp is not in the years 1 to 9999: "), ms.cast("string"))))
-    return F.concat(F.lit("INVALID_TIMESTAMP\t"), text)
-
-
-def _from_ms(ms: Column) -> Column:
-    from pyspark.sql import functions as F
-
-    return F.when(ms.between(TIMESTAMP_MS_LEAST, TIMESTAMP_MS_MOST), F.timestamp_millis(ms))
-
-
 def from_frame(frame: DataFrame, types: Types) -> DataFrame:
     """A DataFrame of records (it has a ``key`` column) or of flat columns to be packed, as a request."""
     from pyspark.sql import functions as F
@@ -268,12 +189,12 @@ def _frame_timestamp(name: str, schema: StructType, *, text: bool) -> tuple[Colu
         return column, F.lit(None).cast("string")
     if kind in WIDER or kind == "void":
         ms = column.cast("bigint")
-        return _from_ms(ms), _stamp_problem(F.lit(None).cast("string"), ms)
+        return from_ms(ms), timestamp_problem(F.lit(None).cast("string"), ms)
     if kind == "string" and text:
         ms = column.try_cast("bigint")
-        stamp = F.coalesce(_from_ms(ms), column.try_cast("timestamp"))
+        stamp = F.coalesce(from_ms(ms), column.try_cast("timestamp"))
         unread = F.when(column.isNotNull() & ms.isNull() & stamp.isNull(), F.concat(F.lit("timestamp cannot be read: "), column))
-        return stamp, _stamp_problem(unread, ms)
+        return stamp, timestamp_problem(unread, ms)
     raise InvalidRequest(f"Column {name} is {kind}; a timestamp is a TIMESTAMP or a whole number of milliseconds since 1970.")
 
 

@@ -13,10 +13,10 @@ from lakelog.condition import UNCONDITIONAL
 from lakelog.config import LONG_MAX, TopicConfig
 from lakelog.errors import InvalidRequest
 from lakelog.ordering import OrderingRule
-from lakelog.records import constant, header_octets, looked_up, octets
+from lakelog.records import Types, constant, header_octets, looked_up, octets
 from lakelog.refusal import refused
 from lakelog.segments import Share
-from lakelog.sources import ORDER, Request, Types
+from lakelog.sources import ORDER, Request
 from lakelog.table import TableRef
 
 if TYPE_CHECKING:

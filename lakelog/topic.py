@@ -25,9 +25,9 @@ from lakelog.errors import (
 )
 from lakelog.ordering import OrderingRule
 from lakelog.progress import COUNTS, progress
-from lakelog.records import declared_type, flat_columns
+from lakelog.records import Types, declared_type, flat_columns
 from lakelog.results import Appended, Loaded, Merged, Position, TopicDescription, TopicStatus, Verified
-from lakelog.sources import Types, requested
+from lakelog.sources import requested
 from lakelog.staging import Log
 from lakelog.steps import step_ends
 from lakelog.table import TableRef

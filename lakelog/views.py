@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 
 from lakelog import delta
 from lakelog.bronze import RECORD_COLUMNS
-from lakelog.records import flat_columns
+from lakelog.records import Types, flat_columns
 from lakelog.table import TableRef, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from lakelog.sources import Types
 
 
 def _columns(types: Types) -> list[str]:
