@@ -117,6 +117,14 @@ def lake(spark: SparkSession, tmp_path: Path, clock: Clock) -> Lake:
     return Lake(spark, str(tmp_path / "lake"), clock=clock)
 
 
+@pytest.fixture(scope="module")
+def house(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """A lake that the tests of this module share; refusals leave it as it is, so they need no other."""
+    from lakelog import Lake
+
+    return Lake(spark, str(tmp_path_factory.mktemp("inputs") / "lake"), clock=lambda: NOON)
+
+
 @dataclass(frozen=True)
 class Answer:
     """What a command of the CLI answered."""

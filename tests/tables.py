@@ -13,3 +13,9 @@ def version_of(table: Path) -> int:
 def versions(root: str, topic: str) -> dict[str, int]:
     """Version by table of a topic: what must not move when an operation is refused."""
     return {folder.name: version_of(folder) for folder in sorted(Path(root, topic).iterdir()) if (folder / "_delta_log").is_dir()}
+
+
+def write(path: Path, *lines: str) -> str:
+    """A file of these lines; gives its path as text."""
+    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    return str(path)
