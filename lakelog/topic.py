@@ -9,27 +9,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakelog import bronze, bulk, conditional, config, delta, silver, staging, status, verify, views
+from lakelog import bronze, bulk, conditional, config, delta, merger, silver, staging, status, verify, views
 from lakelog.condition import combined, stated
 from lakelog.config import RULE_SETTINGS, TopicConfig
 from lakelog.errors import (
     Conflict,
-    Damaged,
     FencedEpoch,
     InvalidConfig,
     InvalidRequest,
     OffsetOutOfRange,
-    Refused,
     TopicNotFound,
-    VersionMismatch,
 )
 from lakelog.ordering import OrderingRule
-from lakelog.progress import COUNTS, progress
+from lakelog.progress import progress
 from lakelog.records import Types, declared_type, flat_columns
 from lakelog.results import Appended, Loaded, Merged, Position, TopicDescription, TopicStatus, Verified
 from lakelog.sources import requested
 from lakelog.staging import Log
-from lakelog.steps import step_ends
 from lakelog.table import TableRef
 from lakelog.tail import LogEnd, log_end
 from lakelog.tokens import Token
@@ -257,8 +253,12 @@ class Topic:
             raise InvalidRequest(f"max_records={max_records}: it is a number of records, at least 1.")
         for attempt in range(MERGE_ATTEMPTS):
             self.refresh()
+            # In this order: a log end read first could lie before what another merge has folded meanwhile.
+            state = progress(self.spark, self.silver)
+            self._end = log_end(self._log, known=self._end)
+            terms = merger.Terms(max_records, rebuild, expected_version)
             try:
-                merged = self._merge_once(max_records, rebuild, expected_version)
+                merged = merger.merge(self._log, self.name, state, self._end, terms, uuid=self.uuid, now=self.clock())
             except Conflict:
                 if attempt == MERGE_ATTEMPTS - 1:
                     raise
@@ -266,46 +266,6 @@ class Topic:
             if merged is not None:
                 return merged
         raise Conflict(f"{self.name}: other merges were first {MERGE_ATTEMPTS} times in a row. Nothing was changed; try again later.")
-
-    def _merge_once(self, max_records: int | None, rebuild: bool, expected_version: int | None) -> Merged | None:
-        """One try of a merge; None when another merge moved the progress meanwhile."""
-        log, now = self._log, self.clock()
-        state = progress(self.spark, self.silver)
-        if expected_version is not None and state.version != expected_version:
-            raise VersionMismatch(
-                f"{self.name}: silver is at version {state.version}, not at {expected_version}. Nothing was changed. Look at it, then decide.",
-                expected=expected_version, actual=state.version,
-            )  # fmt: skip
-        self._end = log_end(log, known=self._end)
-        all_ends = {index: tail.end for index, tail in self._end.tails.items()}
-        if rebuild or (state.rule != self.rule and state.empty):
-            bronze.require_whole(log, self.name, all_ends)
-            version, step = silver.rebuild(log, self.silver, state, all_ends, uuid=self.uuid, now=now)
-            return self._merged(version, step, all_ends)
-        if state.rule != self.rule:
-            raise Refused(
-                f"{self.name}: silver was made under the rule {state.rule}, the topic now says {self.rule}. Run merge with rebuild once.",
-                name="RULE_CHANGED", expected=str(self.rule), actual=str(state.rule),
-            )  # fmt: skip
-        start, ends = state.next, all_ends
-        beyond = [index for index in ends if ends[index] < start[index]]
-        if beyond:
-            raise Damaged(
-                f"{self.name}: silver holds partition {beyond[0]} up to offset {start[beyond[0]]}, its log ends at {ends[beyond[0]]}: the log lost"
-                " records. Bring bronze back (RESTORE to a later version), or take silver back to a version of that time.",
-                expected=start[beyond[0]], actual=ends[beyond[0]],
-            )  # fmt: skip
-        if max_records is not None and sum(ends[index] - start[index] for index in ends) > max_records:
-            ends = step_ends(start, bronze.batch_ends(log, start), max_records)
-        if all(ends[index] <= start[index] for index in ends):
-            return Merged(self.name, None, start, start)
-        version, step = silver.merge(log, self.silver, state, ends, now=now)
-        return None if version is None else self._merged(version, step, all_ends)
-
-    def _merged(self, version: int | None, step: silver.Step, all_ends: Mapping[int, int]) -> Merged:
-        remaining = sum(all_ends[index] - end for index, end in step.ends.items())
-        counts = {name: step.total(name) for name in COUNTS}
-        return Merged(self.name, version, dict(sorted(step.start.items())), dict(sorted(step.ends.items())), remaining=remaining, **counts)
 
     def configure(self, settings: Mapping[str, Any] | None = None, *, value: str | None = None) -> TopicDescription:
         """Change settings (None removes one), or widen the value's type.

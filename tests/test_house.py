@@ -31,6 +31,7 @@ FLOORS = (
         "fold",
         "compare",
         "silver",
+        "merger",
         "evolution",
         "views",
         "status",
@@ -78,7 +79,7 @@ LINES_MOST, FUNCTION_MOST, JOB_MOST = 300, 60, 40
 # Larger, with the reason; the number is where it ends.
 LARGER_FILES: dict[str, tuple[int, str]] = {
     "bronze": (320, "the append is one story: place, guard, write"),
-    "topic": (460, "the verbs people call, half of it docstrings"),
+    "topic": (420, "the verbs people call, half of it docstrings"),
     "delta": (320, "the one door to Delta"),
     "cli": (330, "the verbs of the command line, a function each"),
     "lake": (330, "the verbs of the lake, half of it docstrings"),
