@@ -8,13 +8,14 @@ from __future__ import annotations
 import contextlib
 import threading
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakelog.delta_errors import SOURCE_CHANGED as SOURCE_CHANGED
 from lakelog.delta_errors import condition_of
 from lakelog.delta_errors import door as door
 from lakelog.errors import Conflict, Damaged, InvalidRequest, NotFound
+from lakelog.statement import FEW, during, interpreted
 from lakelog.table import TableRef, quoted
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def create(
         writer = writer.partitionedBy(*[F.col(name) for name in partitioned_by])
     for name, value in properties.items():
         writer = writer.tableProperty(name, value)
-    with door(table), _settings(rows.sparkSession, _carrying(user_metadata)):
+    with door(table), during(rows.sparkSession, _carrying(user_metadata)):
         try:
             writer.createOrReplace() if replace else writer.create()
         except Exception as error:
@@ -119,7 +120,7 @@ def overwrite(rows: DataFrame, table: TableRef, *, partitioned_by: str, user_met
     """Replace all rows, and the schema, of a table in one commit; properties stay. Returns the version."""
     writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").partitionBy(partitioned_by)
     writer = writer if user_metadata is None else writer.option("userMetadata", user_metadata)
-    with _committing, door(table), _settings(rows.sparkSession, WRITERS):
+    with _committing, door(table), during(rows.sparkSession, WRITERS):
         _forget_version(rows.sparkSession)
         writer.save(table.path) if table.path is not None else writer.saveAsTable(table.sql())
         return _version_committed(rows.sparkSession, table)
@@ -140,7 +141,7 @@ def replace(rows: DataFrame, table: TableRef, where: Column, *, user_metadata: s
     spark = rows.sparkSession
     writer = rows.writeTo(table.sql())
     writer = writer if user_metadata is None else writer.option("userMetadata", user_metadata)
-    with _committing, door(table), _settings(spark, WRITERS):
+    with _committing, door(table), during(spark, WRITERS):
         _forget_version(spark)
         writer.overwrite(where)
         return _version_committed(spark, table)
@@ -148,7 +149,7 @@ def replace(rows: DataFrame, table: TableRef, where: Column, *, user_metadata: s
 
 def size(spark: SparkSession, table: TableRef) -> int:
     """Octets of the table's live files. Cost: a look at the table's state, at most one small Spark job."""
-    with door(table):
+    with door(table), interpreted(spark):
         return int(spark.sql(f"DESCRIBE DETAIL {table.sql()}").collect()[0]["sizeInBytes"])
 
 
@@ -165,28 +166,13 @@ def read(spark: SparkSession, table: TableRef, at: int | str | None = None) -> D
 
 def history(spark: SparkSession, table: TableRef, limit: int) -> list[Row]:
     """The newest commits, newest first; one small Spark job that opens ``limit`` commit files."""
-    with door(table):
+    with door(table), interpreted(spark):
         return list(spark.sql(f"DESCRIBE HISTORY {table.sql()} LIMIT {int(limit)}").collect())
 
 
 def _forget_version(spark: SparkSession) -> None:
     with contextlib.suppress(Exception):
         spark.conf.unset(LAST_COMMIT)
-
-
-@contextlib.contextmanager
-def _settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
-    """Session settings for the length of a statement, where the session may be told (serverless sessions go on without)."""
-    before = {name: spark.conf.get(name, None) for name in wanted}
-    for name, value in wanted.items():
-        with contextlib.suppress(Exception):
-            spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, old in before.items():
-            with contextlib.suppress(Exception):
-                spark.conf.set(name, old) if old is not None else spark.conf.unset(name)
 
 
 def _carrying(user_metadata: str | None) -> dict[str, str]:
@@ -225,7 +211,7 @@ def insert_guarded(rows: DataFrame, table: TableRef, guard: str, *, count: int, 
     rows.createOrReplaceTempView(view)
     written = Observation(view)
     try:
-        with _committing, door(table), _settings(spark, WRITERS):
+        with _committing, door(table), during(spark, WRITERS), interpreted(spark, count <= FEW):
             _forget_version(spark)
             guarded = spark.sql(f"SELECT * FROM {quoted(view)} WHERE {guard}")  # noqa: S608
             guarded.observe(written, F.count(F.lit(1)).alias("rows")).writeTo(table.sql()).option("userMetadata", user_metadata).append()
@@ -279,7 +265,7 @@ def merge(
     try:
         with _committing, door(table):
             _forget_version(spark)
-            with _settings(spark, settings):
+            with during(spark, settings):
                 answer = spark.sql(f"MERGE INTO {table.sql()} t USING {quoted(view)} s ON {on} {clauses}").collect()
             if not answer or not answer[0][0]:
                 return None

@@ -14,6 +14,7 @@ from lakelog import bronze
 from lakelog.bronze import RECORD_COLUMNS
 from lakelog.records import looked_up
 from lakelog.staging import Log, kept
+from lakelog.statement import FEW, interpreted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -60,7 +61,8 @@ def fold(log: Log, start: Mapping[int, int], ends: Mapping[int, int]) -> Fold:
     size = sum(end - start[index] for index, end in ends.items())
     rows = _slice(log, start, ends)
     if size <= SMALL:
-        return Fold(kept(_ranked(log, rows.coalesce(1))), size)
+        with interpreted(log.spark, size <= FEW):
+            return Fold(kept(_ranked(log, rows.coalesce(1))), size)
     if log.rule.versioned:
         return Fold(kept(_ranked(log, rows)), size)
     records = kept(rows)

@@ -267,6 +267,8 @@ def local_session(
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(cores),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.databricks.delta.snapshotPartitions": "2",
+        # Generated classes are kept for the next statement of the same shape; an append and a merge together need more than Spark's 100.
+        "spark.sql.codegen.cache.maxEntries": "1000",
         "spark.sql.catalogImplementation": "in-memory",
         # Where in the program each column was made, told in error messages, costs more than making the column.
         "spark.python.sql.dataFrameDebugging.enabled": "false",

@@ -16,6 +16,7 @@ from lakelog import delta
 from lakelog.errors import Damaged
 from lakelog.segments import Tail
 from lakelog.staging import Log
+from lakelog.statement import interpreted
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
@@ -168,7 +169,7 @@ def _read(log: Log, partitions: list[int], hints: Mapping[int, int]) -> dict[int
         of_batches = F.when(F.col("control").isNotNull(), F.struct("offset", "segment", "control"))
         ends = newest.groupBy("partition").agg(F.max("offset").alias("top"), F.max(of_batches).alias("last"))
         wanted = wanted.unionAll(ends.select("partition", F.lit(None).cast("int"), "top", "last"))
-    with delta.door(log.table):
+    with delta.door(log.table), interpreted(log.spark):
         rows = wanted.collect()
     epochs = {row[0]: row[1] for row in rows if row[1] is not None}
     found = {index: Tail(index, 0, 0, 0, None, epochs[index]) for index in partitions if index in epochs}

@@ -75,8 +75,8 @@ def test_the_latest_table_is_the_rules_winner_of_every_key_however_jobs_ran(kind
 def test_the_same_over_many_more_histories(kind: Kind, lake: Lake) -> None:
     """Rare ties and rare cuts need many tries; the seed of a failure is printed."""
 
-    @few(6, derandomize=False)
-    @given(histories(kind, count=100, longest=14), cuts(most=5))
+    @few(4, derandomize=False)
+    @given(histories(kind, count=50, longest=14), cuts(most=5))
     def law(logs: list[list[Record]], cut: Cut) -> None:
         _in_one_go(lake, kind, logs, _cut_up(lake, kind, logs, cut))
 
