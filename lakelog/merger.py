@@ -7,33 +7,35 @@ from dataclasses import dataclass
 
 from lakelog import bronze, silver
 from lakelog.errors import Damaged, Refused, VersionMismatch
-from lakelog.progress import COUNTS, Progress
+from lakelog.progress import COUNTS, Progress, progress
 from lakelog.results import Merged
 from lakelog.staging import Log
 from lakelog.steps import step_ends
-from lakelog.tail import LogEnd
+from lakelog.tail import LogEnd, log_end
 
 
 @dataclass(frozen=True)
-class Terms:
-    """What a merge was asked: about so many records (rounded up to whole commits), silver anew, only if silver is at this version."""
+class Asked:
+    """What a merge is asked: about so many records (rounded up to whole commits), silver anew, only if silver is at this version."""
 
     max_records: int | None = None
     rebuild: bool = False
     expected_version: int | None = None
 
 
-def merge(log: Log, name: str, state: Progress, end: LogEnd, terms: Terms, *, uuid: str, now: int) -> Merged | None:
-    """One try of a merge; None when another merge moved the progress since ``state`` was read.
+def merge(log: Log, name: str, asked: Asked, *, uuid: str, now: int, known: LogEnd | None) -> tuple[Merged | None, LogEnd]:
+    """One try of a merge.
 
     Args:
         log: the topic's log.
         name: the topic's name.
-        state: silver's progress, read before ``end``.
-        end: the end of the log, all partitions.
-        terms: what was asked.
+        asked: what was asked.
         uuid: the topic's identity, for a silver that is computed anew.
         now: the merge's time in milliseconds.
+        known: the log's end as this process last saw it.
+
+    Returns:
+        (what was merged, or None when another merge moved the progress meanwhile; the log's end).
 
     Raises:
         VersionMismatch: silver is at another version.
@@ -43,26 +45,29 @@ def merge(log: Log, name: str, state: Progress, end: LogEnd, terms: Terms, *, uu
         Conflict: another commit touched the same buckets meanwhile.
         After any of them silver is as it was.
     """
-    if terms.expected_version is not None and state.version != terms.expected_version:
+    state = progress(log.spark, log.silver)
+    if asked.expected_version is not None and state.version != asked.expected_version:
         raise VersionMismatch(
-            f"{name}: silver is at version {state.version}, not at {terms.expected_version}. Nothing was changed. Look at it, then decide.",
-            expected=terms.expected_version, actual=state.version,
+            f"{name}: silver is at version {state.version}, not at {asked.expected_version}. Nothing was changed. Look at it, then decide.",
+            expected=asked.expected_version, actual=state.version,
         )  # fmt: skip
+    # In this order: a log end read first could lie before what another merge has folded meanwhile.
+    end = log_end(log, known=known)
     all_ends = {index: tail.end for index, tail in end.tails.items()}
-    if terms.rebuild or (state.rule != log.rule and state.empty):
+    if asked.rebuild or (state.rule != log.rule and state.empty):
         bronze.require_whole(log, name, all_ends)
         version, step = silver.rebuild(log, log.silver, state, all_ends, uuid=uuid, now=now)
-        return _merged(name, version, step, all_ends)
+        return _merged(name, version, step, all_ends), end
     if state.rule != log.rule:
         raise Refused(
             f"{name}: silver was made under the rule {state.rule}, the topic now says {log.rule}. Run merge with rebuild once.",
             name="RULE_CHANGED", expected=str(log.rule), actual=str(state.rule),
         )  # fmt: skip
-    ends = _up_to(log, name, state, all_ends, terms.max_records)
+    ends = _up_to(log, name, state, all_ends, asked.max_records)
     if ends == state.next:
-        return Merged(name, None, ends, ends)
+        return Merged(name, None, ends, ends), end
     version, step = silver.merge(log, log.silver, state, ends, now=now)
-    return None if version is None else _merged(name, version, step, all_ends)
+    return (None if version is None else _merged(name, version, step, all_ends)), end
 
 
 def _up_to(log: Log, name: str, state: Progress, all_ends: Mapping[int, int], max_records: int | None) -> dict[int, int]:

@@ -21,7 +21,6 @@ from lakelog.errors import (
     TopicNotFound,
 )
 from lakelog.ordering import OrderingRule
-from lakelog.progress import progress
 from lakelog.records import Types, declared_type, flat_columns
 from lakelog.results import Appended, Loaded, Merged, Position, TopicDescription, TopicStatus, Verified
 from lakelog.sources import requested
@@ -251,14 +250,11 @@ class Topic:
         """
         if max_records is not None and max_records < 1:
             raise InvalidRequest(f"max_records={max_records}: it is a number of records, at least 1.")
+        asked = merger.Asked(max_records, rebuild, expected_version)
         for attempt in range(MERGE_ATTEMPTS):
             self.refresh()
-            # In this order: a log end read first could lie before what another merge has folded meanwhile.
-            state = progress(self.spark, self.silver)
-            self._end = log_end(self._log, known=self._end)
-            terms = merger.Terms(max_records, rebuild, expected_version)
             try:
-                merged = merger.merge(self._log, self.name, state, self._end, terms, uuid=self.uuid, now=self.clock())
+                merged, self._end = merger.merge(self._log, self.name, asked, uuid=self.uuid, now=self.clock(), known=self._end)
             except Conflict:
                 if attempt == MERGE_ATTEMPTS - 1:
                     raise
