@@ -24,7 +24,7 @@ from lakelog import delta, failpoint
 from lakelog.condition import Expectation
 from lakelog.conditional import check
 from lakelog.errors import Conflict, FencedEpoch, InvalidRequest, LogIncomplete
-from lakelog.records import HEADERS, Types, columns, constant, looked_up, zero
+from lakelog.records import HEADERS, Types, columns, instant, looked_up, zero
 from lakelog.segments import Piece, Tail, place
 from lakelog.staging import Batch, Log
 from lakelog.table import TableRef
@@ -76,7 +76,7 @@ def _control_frame(spark: SparkSession, types: Types, rows: list[tuple[Any, ...]
     from pyspark.sql import functions as F
 
     ddl = "partition INT, segment BIGINT, offset BIGINT, tombstone BOOLEAN, epoch INT, batch STRING, control STRING"
-    frame = delta.small_frame(spark, ddl, rows).coalesce(1).withColumn("appended_at", F.timestamp_millis(constant(now, "segment")))
+    frame = delta.small_frame(spark, ddl, rows).coalesce(1).withColumn("appended_at", instant(now, "segment"))
     return frame.select(
         *[
             F.col(field.name) if field.name in frame.columns else F.lit(None).cast(field.dataType).alias(field.name)
@@ -222,7 +222,7 @@ def _rows(
     given = {
         "epoch": F.lit(epoch),
         "batch": F.lit(batch_id),
-        "appended_at": F.timestamp_millis(constant(now, "mid")),
+        "appended_at": instant(now, "mid"),
         "control": F.lit(None).cast("string"),
     }
     numbered = _numbered(log, batch, pieces)

@@ -62,6 +62,13 @@ def constant(number: int, any_row: str) -> Column:
     return looked_up((number,), zero(any_row))
 
 
+def instant(ms: int, any_row: str) -> Column:
+    """A time in milliseconds that differs from statement to statement, as a timestamp; ``any_row`` as for `constant`."""
+    from pyspark.sql import functions as F
+
+    return F.timestamp_millis(constant(ms, any_row))
+
+
 def zero(any_row: str) -> Column:
     """The number 0, which Spark does not fold into a literal, nor what is looked up by it; ``any_row`` as for `constant`."""
     from pyspark.sql import functions as F

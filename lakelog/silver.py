@@ -20,7 +20,7 @@ from lakelog import delta
 from lakelog.compare import Compared, compare
 from lakelog.fold import Fold, fold
 from lakelog.progress import CONTROL_BUCKET, Progress, digest_sql
-from lakelog.records import HEADERS, columns, constant, floor_of
+from lakelog.records import HEADERS, columns, floor_of, instant
 from lakelog.staging import Log
 from lakelog.table import TableRef, quoted
 
@@ -78,7 +78,7 @@ def _control_rows(log: Log, state: Progress, partitions: Sequence[int], now: int
         rows.append((CONTROL_BUCKET, index, mark.offset, mark.epoch, True, mark.control, *before))
     ddl = "bucket INT, partition INT, offset BIGINT, epoch INT, tombstone BOOLEAN, control STRING, match_offset BIGINT, match_digest STRING"
     frame = delta.small_frame(log.spark, ddl, rows).coalesce(1)
-    given = {**{name: F.col(name) for name in frame.columns}, "merged_at": F.timestamp_millis(constant(now, "partition"))}
+    given = {**{name: F.col(name) for name in frame.columns}, "merged_at": instant(now, "partition")}
     fields = schema(log.types.key, log.types.value, log.rule.version_type(log.types.value)).fields
     columns = [given.get(field.name, F.lit(None).cast(field.dataType)).alias(field.name) for field in fields]
     return frame.select(*columns, *(["match_offset", "match_digest"] if replaces else []))
@@ -225,7 +225,7 @@ def _stored(log: Log, rows: DataFrame, now: int, *more: Column) -> DataFrame:
 
     fixed = {
         "delete_horizon": F.lit(None).cast("timestamp"),
-        "merged_at": F.timestamp_millis(constant(now, "partition")),
+        "merged_at": instant(now, "partition"),
         "control": F.lit(None).cast("string"),
     }
     fields = schema(log.types.key, log.types.value, log.rule.version_type(log.types.value)).fields

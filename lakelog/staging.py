@@ -13,7 +13,7 @@ from lakelog.condition import UNCONDITIONAL
 from lakelog.config import LONG_MAX, TopicConfig
 from lakelog.errors import InvalidRequest
 from lakelog.ordering import OrderingRule
-from lakelog.records import Types, constant, header_octets, looked_up, octets
+from lakelog.records import Types, constant, header_octets, instant, looked_up, octets
 from lakelog.refusal import refused
 from lakelog.segments import Share
 from lakelog.sources import ORDER, Request
@@ -42,7 +42,7 @@ def validated(log: Log, request: DataFrame, now: int) -> DataFrame:
 
     config = log.config
     hashed = F.lit(0) if log.partitions == 1 else F.pmod(F.xxhash64("key"), F.lit(log.partitions)).cast("int")
-    stamp = F.timestamp_millis(constant(now, "mid"))
+    stamp = instant(now, "mid")
     size = octets(F.col("key"), log.types.key) + octets(F.col("value"), log.types.value) + header_octets(F.col("headers"))
     problem = F.when(F.col("key").isNull(), "INVALID_RECORD\thas no key, and the log is compacted by key")
     problem = problem.when(
