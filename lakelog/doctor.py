@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from lakelog import session, show
+from lakelog import prerequisites, show
 from lakelog.errors import LakelogError, NotReady
 from lakelog.results import Result
 from lakelog.settings import Settings
@@ -74,11 +74,11 @@ def python() -> Check:
 def java() -> Check:
     """The Java that Spark would start."""
     try:
-        major = session.check_java()
+        major = prerequisites.check_java()
     except NotReady as error:
         found, _, todo = str(error).partition(". ")
         return Check("java", "fail", found, todo)
-    return Check("java", "ok", f"{major} ({session.java_command()})")
+    return Check("java", "ok", f"{major} ({prerequisites.java_command()})")
 
 
 def packages() -> Iterator[Check]:
@@ -97,10 +97,10 @@ def packages() -> Iterator[Check]:
 def jars() -> Check:
     """The Delta jars in the cache."""
     try:
-        folder = session.jar_folder()
+        folder = prerequisites.jar_folder()
     except NotReady as error:
         return Check("delta jars", "fail", "unknown before pyspark and delta-spark are installed", str(error))
-    found = session.cached_jars(folder)
+    found = prerequisites.cached_jars(folder)
     if found:
         return Check("delta jars", "ok", f"{len(found)} in {folder}")
     return Check("delta jars", "warn", f"not yet in {folder}", "The first Spark start fetches them, once: lakelog doctor --spark")
@@ -157,5 +157,5 @@ def try_spark(settings: Settings) -> Check:
             return Check("spark", "fail", str(error), "See above.")
         except Exception as error:
             first = next(iter(str(error).splitlines()), type(error).__name__)
-            return Check("spark", "fail", first, f"Java's own words are in {session.cache_folder() / 'spark.log'}.")
+            return Check("spark", "fail", first, f"Java's own words are in {prerequisites.cache_folder() / 'spark.log'}.")
         return Check("spark", "ok" if rows == 3 else "fail", f"Spark {running.version} wrote and read a Delta table")

@@ -77,7 +77,8 @@ def _connect_session(warehouse: str) -> Iterator[SparkSession]:
     """A Spark Connect session with a server of its own in this process' care: no Java within reach of the client."""
     from pyspark.sql import SparkSession
 
-    from lakelog.session import DELTA_CONF, LEAKING_VARIABLES, delta_jars
+    from lakelog.prerequisites import LEAKING_VARIABLES, delta_jars
+    from lakelog.session import DELTA_CONF
 
     for name in LEAKING_VARIABLES:
         os.environ.pop(name, None)

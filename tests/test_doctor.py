@@ -133,6 +133,14 @@ def test_broken_settings_are_a_finding(cli: Callable[..., Answer], tmp_path: Pat
     assert "Did you mean root?" in found["checks"][-1]["found"]
 
 
+def test_why_java_did_not_start_is_told() -> None:
+    script = "from lakelog import local_session; local_session(memory='lots')"
+    answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+
+    assert "NotReady: Spark did not start: " in answer.stderr
+    assert "Invalid maximum heap size: -Xmxlots." in answer.stderr
+
+
 @pytest.mark.usefixtures("spark")
 def test_spark_writes_and_reads_a_delta_table(cli: Callable[..., Answer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

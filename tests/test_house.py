@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 FLOORS = (
     ("errors", "failpoint"),
     ("results", "config", "records", "ordering", "condition", "segments", "steps", "table"),
-    ("session", "delta_errors", "statement", "delta"),
+    ("prerequisites", "session", "delta_errors", "statement", "delta"),
     (
         "ndjson",
         "sources",
