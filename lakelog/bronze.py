@@ -121,7 +121,7 @@ def append(log: Log, batch: Batch, *, batch_id: str, now: int, terms: Terms, cap
     the partition's keys for those of the batch.
     """
     touched = sorted({*batch.shares, *terms.expectations})
-    epoch, current = max(tail.epoch for tail in captured.tails.values()), captured
+    epoch, current = captured.epoch, captured
     for attempt in range(ATTEMPTS):
         for index in touched:
             if current.tails[index].epoch != epoch:

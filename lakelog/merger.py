@@ -53,7 +53,7 @@ def merge(log: Log, name: str, asked: Asked, *, uuid: str, now: int, known: LogE
         )  # fmt: skip
     # In this order: a log end read first could lie before what another merge has folded meanwhile.
     end = log_end(log, known=known)
-    all_ends = {index: tail.end for index, tail in end.tails.items()}
+    all_ends = end.ends()
     if asked.rebuild or (state.rule != log.rule and state.empty):
         bronze.require_whole(log, name, all_ends)
         version, step = silver.rebuild(log, log.silver, state, all_ends, uuid=uuid, now=now)

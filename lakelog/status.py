@@ -21,8 +21,10 @@ def status(log: Log, name: str, *, now: int) -> TopicStatus:
     Cost: five small Spark jobs; of silver the flags are read, of the log its control rows and, where something waits, the waiting records'
     times.
     """
-    end, state = log_end(log), progress(log.spark, log.silver)
-    ends = {index: tail.end for index, tail in end.tails.items()}
+    # In this order: an end read first could lie before what a merge has folded meanwhile.
+    state = progress(log.spark, log.silver)
+    end = log_end(log)
+    ends = end.ends()
     with delta.door(log.silver):
         held = {row["tombstone"]: row["count"] for row in silver.rows(log.spark, log.silver).groupBy("tombstone").count().collect()}
         records = bronze.records(log).count()
@@ -41,7 +43,7 @@ def status(log: Log, name: str, *, now: int) -> TopicStatus:
         unmerged_age_ms=age,
         bronze_version=end.version,
         silver_version=state.version or 0,
-        epoch=max(tail.epoch for tail in end.tails.values()),
+        epoch=end.epoch,
         partitions=partitions,
         counts=state.totals(),
     )

@@ -40,9 +40,14 @@ class LogEnd:
         """Whether the tails of all these partitions are known."""
         return all(index in self.tails for index in partitions)
 
+    @property
+    def epoch(self) -> int:
+        """The generation of the log: the newest of the partitions'."""
+        return max(tail.epoch for tail in self.tails.values())
+
     def ends(self) -> dict[int, int]:
-        """Log ends for the next note: what is known, else what was noted."""
-        return self.noted | {index: tail.end for index, tail in self.tails.items()}
+        """Partition to log end: what is known, else what was noted."""
+        return self.noted | {index: tail.end for index, tail in sorted(self.tails.items())}
 
 
 def note(kind: str, *, ends: Mapping[int, int], checked: int, **more: Any) -> str:

@@ -163,7 +163,7 @@ class Topic:
         if mark is not None and (answer := mark.remembered(log, now)) is not None:
             return self._repeated(mark, answer)
         captured = log_end(log, known=self._end)
-        current = max(tail.epoch for tail in captured.tails.values())
+        current = captured.epoch
         if epoch is not None and epoch != current:
             if epoch > current:
                 raise InvalidRequest(f"{self.name}: epoch {epoch} is beyond the topic's epoch {current}.")
@@ -307,13 +307,12 @@ class Topic:
 
     def ends(self) -> dict[int, int]:
         """Partition to log end offset, the next offset to be given. Cost: two small Spark queries."""
-        return {index: tail.end for index, tail in sorted(log_end(self._log).tails.items())}
+        return log_end(self._log).ends()
 
     def position(self) -> Position:
         """Where a reader that has read everything stands: every partition's log end, and the epoch. Cost: as `ends`."""
         end = log_end(self._log)
-        epoch = max(tail.epoch for tail in end.tails.values())
-        return Position({index: tail.end for index, tail in sorted(end.tails.items())}, epoch)
+        return Position(end.ends(), end.epoch)
 
     def verify(self) -> Verified:
         """Prove the topic by recomputation: commits of other writers, offsets given twice or missing, silver against a fold of the log.
