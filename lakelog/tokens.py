@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from lakelog import delta
 from lakelog.errors import InvalidRequest
 from lakelog.staging import Log
+from lakelog.statement import interpreted
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
@@ -68,7 +69,7 @@ class Token:
 
         mine = (F.col("partition") == TOKEN_PARTITION) & (F.col("segment") == self.segment) & (F.col("offset") == self.hash)
         alive = F.unix_millis("appended_at") > remembered_since(log, now)
-        with delta.door(log.table):
+        with delta.door(log.table), interpreted(log.spark):
             rows: list[Row] = delta.read(log.spark, log.table).filter(mine & alive).select("batch", "control").collect()
         for row in rows:
             content = json.loads(row["control"])
