@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakelog import delta
 from lakelog.errors import InvalidConfig
+from lakelog.records import Types, flat_columns
 from lakelog.table import TableRef, quoted
 
 if TYPE_CHECKING:
@@ -74,6 +76,19 @@ def apply(spark: SparkSession, table: TableRef, changes: list[Change]) -> None:
             else:
                 delta.set_properties(spark, table, {"delta.enableTypeWidening": "true"})
                 spark.sql(f"ALTER TABLE {table.sql()} ALTER COLUMN {column} TYPE {change.kind}")
+
+
+def widen(spark: SparkSession, tables: Sequence[TableRef], types: Types, value: DataType) -> str:
+    """Give tables a wider value type, and what a topic is to store of it afterwards.
+
+    Raises:
+        InvalidConfig: the type is not wider, or its columns clash with the key's; nothing was changed.
+    """
+    changes = plan(types.value, value)
+    flat_columns(types.key, value)
+    for table in tables:
+        apply(spark, table, changes)
+    return types_json(types.key, value)
 
 
 def types_json(key: DataType, value: DataType) -> str:

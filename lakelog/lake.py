@@ -16,7 +16,7 @@ from lakelog.ordering import OrderingRule
 from lakelog.records import Types, declared_type, flat_columns
 from lakelog.staging import Log
 from lakelog.table import TableRef, quoted
-from lakelog.topic import FORMAT_VERSION, PREFIX, At, Topic, silver_properties
+from lakelog.topic import FORMAT_VERSION, PREFIX, At, Topic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -222,7 +222,7 @@ class Lake:
         identity, now = str(uuid.uuid4()), self.clock()
         marks = {f"{PREFIX}format": str(FORMAT_VERSION), f"{PREFIX}topic.uuid": identity}
         log = Log(self.spark, bronze_table, silver_table, types, partitions, settings, rule)
-        silver.create(log, silver_table, uuid=identity, now=now, properties={**marks, **silver_properties(settings)})
+        silver.create(log, silver_table, uuid=identity, now=now, properties={**marks, **silver.delta_properties(settings)})
         properties = {
             **marks,
             f"{PREFIX}topic.partitions": str(partitions),

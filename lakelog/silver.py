@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from lakelog import delta
 from lakelog.compare import Compared, compare
+from lakelog.config import TopicConfig
 from lakelog.fold import Fold, fold
 from lakelog.progress import CONTROL_BUCKET, Progress, digest_sql
 from lakelog.records import HEADERS, columns, floor_of, instant
@@ -55,6 +56,14 @@ def skipping_columns(key: DataType) -> str:
     else:
         keys = ["key"] if able(key) else []
     return ",".join(["partition", *keys, "offset", "timestamp"])
+
+
+def delta_properties(settings: TopicConfig) -> dict[str, str]:
+    """The Delta properties of silver that follow from a configuration; its versions stay readable for ``snapshot.retention.ms``."""
+    seconds = max(1, -(-settings.number("snapshot.retention.ms") // 1000))
+    # Delta wants both of them, together.
+    kept = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), f"interval {seconds} seconds")
+    return {**kept, "delta.enableDeletionVectors": str(settings.flag("deletion.vectors")).lower()}
 
 
 def create(log: Log, table: TableRef, *, uuid: str, now: int, properties: Mapping[str, str]) -> None:

@@ -4,30 +4,20 @@ from __future__ import annotations
 
 import datetime
 import json
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakelog import bronze, bulk, conditional, config, delta, merger, silver, staging, status, verify, views
-from lakelog.condition import combined, stated
+from lakelog import appender, bronze, bulk, config, delta, evolution, merger, silver, status, verify, views
 from lakelog.config import RULE_SETTINGS, TopicConfig
-from lakelog.errors import (
-    Conflict,
-    FencedEpoch,
-    InvalidConfig,
-    InvalidRequest,
-    OffsetOutOfRange,
-    TopicNotFound,
-)
+from lakelog.errors import Conflict, InvalidConfig, InvalidRequest, OffsetOutOfRange, TopicNotFound
 from lakelog.ordering import OrderingRule
-from lakelog.records import Types, declared_type, flat_columns
+from lakelog.records import Types, declared_type
 from lakelog.results import Appended, Loaded, Merged, Position, TopicDescription, TopicStatus, Verified
 from lakelog.sources import requested
 from lakelog.staging import Log
 from lakelog.table import TableRef
 from lakelog.tail import LogEnd, log_end
-from lakelog.tokens import Token
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,18 +26,6 @@ PREFIX = "lakelog."
 FORMAT_VERSION = 1
 MERGE_ATTEMPTS = 10
 At = int | str | datetime.datetime | None
-
-
-def retention(milliseconds: int) -> dict[str, str]:
-    """The properties that keep silver's versions readable for that long; Delta wants both of them, together."""
-    interval = f"interval {max(1, -(-milliseconds // 1000))} seconds"
-    return {"delta.logRetentionDuration": interval, "delta.deletedFileRetentionDuration": interval}
-
-
-def silver_properties(settings: TopicConfig) -> dict[str, str]:
-    """The Delta properties of silver that follow from a configuration."""
-    vectors = str(settings.flag("deletion.vectors")).lower()
-    return {**retention(settings.number("snapshot.retention.ms")), "delta.enableDeletionVectors": vectors}
 
 
 @dataclass
@@ -158,46 +136,9 @@ class Topic:
         key (``check.expected.offsets.scope=key``) a scan of the partition's keys. A token costs one look-up.
         """
         self.refresh()
-        now, log = self.clock(), self._log
-        mark = Token(token) if token is not None else None
-        if mark is not None and (answer := mark.remembered(log, now)) is not None:
-            return self._repeated(mark, answer)
-        captured = log_end(log, known=self._end)
-        current = captured.epoch
-        if epoch is not None and epoch != current:
-            if epoch > current:
-                raise InvalidRequest(f"{self.name}: epoch {epoch} is beyond the topic's epoch {current}.")
-            raise FencedEpoch(
-                f"{self.name}: the writer knows epoch {epoch}, the topic is in epoch {current}: the log was restored. Nothing was written. Read"
-                " the log again, then decide.", expected=epoch, actual=current,
-            )  # fmt: skip
-        checked = self.config.flag("check.expected.offsets")
-        conditions = stated(expected_offset, self.partitions) if checked else {}
-        request = requested(self.spark, source, format, self.types)
-        with delta.door(self.name):
-            batch = staging.staged(log, request, now)
-        batch_id = uuid.uuid4().hex
-        per_key = self.config.text("check.expected.offsets.scope") == "key"
-        of_records = conditional.expectations(batch) if checked and not per_key else {}
-        terms = bronze.Terms(combined(of_records, conditions), checked and per_key, mark)
-        asked = bool(expected_offset) or bool(batch.conditional)
-        answer_checked = checked if asked else None
-        if not batch.records:
-            conditional.check(log, batch, terms.expectations, captured.ends(), per_key=False)
-            return Appended(self.name, {}, None, 0, None, token, False, answer_checked)
-        try:
-            version, pieces, self._end = bronze.append(log, batch, batch_id=batch_id, now=now, terms=terms, captured=captured)
-        except bronze.TokenKnown as known:
-            if mark is None:
-                raise
-            return self._repeated(mark, known.answer)
-        offsets = {index: (piece.start, piece.end) for index, piece in sorted(pieces.items())}
-        return Appended(self.name, offsets, version, batch.records, batch_id, token, False, answer_checked)
-
-    def _repeated(self, token: Token, answer: Mapping[str, Any]) -> Appended:
-        """The first answer to a token, once more."""
-        version = bronze.version_of(self._log, answer["batch"])
-        return Appended(self.name, answer["offsets"], version, answer["records"], answer["batch"], token.text, True, None)
+        asked = appender.Asked(expected_offset, token, epoch)
+        appended, self._end = appender.append(self._log, self.name, source, format, asked, now=self.clock(), known=self._end)
+        return appended
 
     def load(
         self,
@@ -286,22 +227,13 @@ class Topic:
         if rule != self.rule and set(settings or {}) & set(RULE_SETTINGS):
             bronze.require_whole(self._log, self.name, self.ends())
         if value is not None:
-            self._widen(kind)
+            # The wider tables first, then the note of it: a wider log under a narrower note is harmless.
+            noted = evolution.widen(self.spark, (self.silver, self.bronze), self.types, kind)
+            delta.set_properties(self.spark, self.bronze, {f"{PREFIX}topic.types": noted})
         delta.set_properties(self.spark, self.bronze, {PREFIX + name: text for name, text in changes.items()})
-        if silver_properties(after) != silver_properties(self.config):
-            delta.set_properties(self.spark, self.silver, silver_properties(after))
+        if silver.delta_properties(after) != silver.delta_properties(self.config):
+            delta.set_properties(self.spark, self.silver, silver.delta_properties(after))
         return self.describe()
-
-    def _widen(self, kind: Any) -> None:
-        """Give both tables the wider value type, then note it; a widened log under a narrower note is harmless, so this order."""
-        from lakelog import evolution
-
-        steps = evolution.plan(self.types.value, kind)
-        flat_columns(self.types.key, kind)
-        for table in (self.silver, self.bronze):
-            evolution.apply(self.spark, table, steps)
-        noted = evolution.types_json(self.types.key, kind)
-        delta.set_properties(self.spark, self.bronze, {f"{PREFIX}topic.types": noted})
 
     # ---- reading ----
 

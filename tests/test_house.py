@@ -26,6 +26,7 @@ FLOORS = (
         "tokens",
         "conditional",
         "bronze",
+        "appender",
         "bulk",
         "progress",
         "fold",
@@ -57,7 +58,6 @@ COLLECTORS = (
     "silver",
     "status",
     "verify",
-    "topic",
     "lake",
     "show",
 )
@@ -79,7 +79,7 @@ LINES_MOST, FUNCTION_MOST, JOB_MOST = 300, 60, 40
 # Larger, with the reason; the number is where it ends.
 LARGER_FILES: dict[str, tuple[int, str]] = {
     "bronze": (320, "the append is one story: place, guard, write"),
-    "topic": (420, "the verbs people call, half of it docstrings"),
+    "topic": (350, "the verbs people call, half of it docstrings"),
     "cli": (330, "the verbs of the command line, a function each"),
     "lake": (330, "the verbs of the lake, half of it docstrings"),
 }
