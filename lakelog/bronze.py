@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakelog import delta, failpoint
+from lakelog import commit_file, delta, failpoint, table_properties
 from lakelog.condition import Expectation
 from lakelog.conditional import check
 from lakelog.errors import Conflict, FencedEpoch, InvalidRequest, LogIncomplete
@@ -97,7 +97,9 @@ class Terms:
     token: Token | None = None
 
 
-def append(log: Log, batch: Batch, *, batch_id: str, now: int, terms: Terms, captured: LogEnd) -> tuple[int, dict[int, Piece], LogEnd]:
+def append(
+    log: Log, batch: Batch, *, batch_id: str, now: int, terms: Terms, captured: LogEnd
+) -> tuple[int, dict[int, Piece], LogEnd | None]:
     """Write a staged batch at the end of its partitions, in one commit; renumber and try again when another writer was there first.
 
     Args:
@@ -109,7 +111,7 @@ def append(log: Log, batch: Batch, *, batch_id: str, now: int, terms: Terms, cap
         captured: the log's end when the call began; its epoch is the writer's, retries included.
 
     Returns:
-        (bronze's version, the placed pieces, the log's new end).
+        (bronze's version, the placed pieces, the log's new end unless other writers committed meanwhile).
 
     Raises:
         ExpectedOffsetMismatch: a condition does not hold; nothing was written.
@@ -151,7 +153,7 @@ def append(log: Log, batch: Batch, *, batch_id: str, now: int, terms: Terms, cap
                 time.sleep(random.uniform(0, min(4.0, 0.25 * 2 ** min(attempt, 4))))
         if version is not None:
             failpoint.reach("append.after_commit")
-            return version, pieces, LogEnd(version, after, current.noted)
+            return version, pieces, _end_after(log, version, current, after)
         if terms.token is not None:
             answer = terms.token.remembered(log, now)
             if answer is not None:
@@ -166,6 +168,15 @@ class TokenKnown(Exception):  # not an error: the answer of a repeat
     def __init__(self, answer: dict[str, Any]) -> None:
         super().__init__("the token is known")
         self.answer = answer
+
+
+def _end_after(log: Log, version: int, before: LogEnd, tails: dict[int, Tail]) -> LogEnd | None:
+    """The log's end after a commit of our own; None where others committed in between, perhaps to partitions we did not touch."""
+    if version != before.version + 1:
+        return None
+    file = commit_file.at(log.table, version)
+    table_properties.stand(log.table, file)
+    return LogEnd(version, tails, before.noted, file)
 
 
 def _after(tail: Tail, piece: Piece | None) -> Tail:

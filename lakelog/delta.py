@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lakelog.delta_errors import SOURCE_CHANGED as SOURCE_CHANGED
 from lakelog.delta_errors import condition_of
 from lakelog.delta_errors import door as door
-from lakelog.errors import Conflict, Damaged, InvalidRequest, NotFound
+from lakelog.errors import Conflict, Damaged, InvalidRequest
 from lakelog.statement import FEW, during, interpreted
 from lakelog.table import TableRef, quoted
 
@@ -49,36 +49,6 @@ def small_frame(spark: SparkSession, ddl: str, rows: Sequence[tuple[Any, ...]]) 
     table = pyarrow.table([[row[index] for row in rows] for index in range(len(schema))], schema=schema)
     # Spark Connect asks for the schema of an empty table, although Arrow has it.
     return spark.createDataFrame(table) if rows else spark.createDataFrame(table, schema=ddl)
-
-
-def exists(spark: SparkSession, table: TableRef) -> bool:
-    """Whether the Delta table is there (one look at its log)."""
-    return properties(spark, table) is not None
-
-
-def properties(spark: SparkSession, table: TableRef) -> dict[str, str] | None:
-    """The table's properties; None when there is no such Delta table. No Spark job."""
-    try:
-        with door(table):
-            return {row[0]: row[1] for row in spark.sql(f"SHOW TBLPROPERTIES {table.sql()}").collect()}
-    except NotFound:
-        return None
-
-
-def set_properties(spark: SparkSession, table: TableRef, changes: Mapping[str, str | None]) -> None:
-    """Set properties, or remove those given as None; at most two commits, each of which aborts writers in flight."""
-
-    def literal(text: str) -> str:
-        return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-    kept = {name: value for name, value in changes.items() if value is not None}
-    gone = [name for name, value in changes.items() if value is None]
-    with door(table):
-        if kept:
-            pairs = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in sorted(kept.items()))
-            spark.sql(f"ALTER TABLE {table.sql()} SET TBLPROPERTIES ({pairs})")
-        if gone:
-            spark.sql(f"ALTER TABLE {table.sql()} UNSET TBLPROPERTIES IF EXISTS ({', '.join(map(literal, sorted(gone)))})")
 
 
 def create(

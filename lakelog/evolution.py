@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakelog import delta
+from lakelog import delta, table_properties
 from lakelog.errors import InvalidConfig
 from lakelog.records import Types, flat_columns
 from lakelog.table import TableRef, quoted
@@ -74,7 +74,7 @@ def apply(spark: SparkSession, table: TableRef, changes: list[Change]) -> None:
             if change.added:
                 spark.sql(f"ALTER TABLE {table.sql()} ADD COLUMNS ({column} {change.kind})")
             else:
-                delta.set_properties(spark, table, {"delta.enableTypeWidening": "true"})
+                table_properties.change(spark, table, {"delta.enableTypeWidening": "true"})
                 spark.sql(f"ALTER TABLE {table.sql()} ALTER COLUMN {column} TYPE {change.kind}")
 
 

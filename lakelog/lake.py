@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from lakelog import bronze, config, delta, evolution, silver, views
+from lakelog import bronze, config, delta, evolution, silver, table_properties, views
 from lakelog.config import SETTINGS, TopicConfig, did_you_mean
 from lakelog.errors import Conflict, Invalid, InvalidConfig, InvalidRequest, NotFound, TopicNotFound
 from lakelog.ordering import OrderingRule
@@ -82,7 +82,7 @@ class Lake:
         return self._properties() is not None
 
     def _properties(self) -> dict[str, str] | None:
-        stored = delta.properties(self.spark, self._table)
+        stored = table_properties.read(self.spark, self._table)
         if stored is None or f"{PREFIX}format" not in stored:
             return None
         if int(stored[f"{PREFIX}format"]) > FORMAT_VERSION:
@@ -123,7 +123,7 @@ class Lake:
             )
 
     def _defaults(self) -> dict[str, str]:
-        stored = delta.properties(self.spark, self._table) or {}
+        stored = table_properties.read(self.spark, self._table) or {}
         names = {setting.lake_name for setting in SETTINGS.values()}
         return {name: stored[PREFIX + name] for name in names if PREFIX + name in stored}
 
@@ -140,7 +140,7 @@ class Lake:
             if name not in known:
                 raise InvalidConfig(f"There is no lake-wide default {name!r}.{did_you_mean(name, known)}", setting=name)
         changes: dict[str, str | None] = {PREFIX + name: parsed.get(name) for name in settings}
-        delta.set_properties(self.spark, self._table, changes)
+        table_properties.change(self.spark, self._table, changes)
 
     def describe(self) -> list[dict[str, Any]]:
         """The lake-wide defaults: Kafka's broker name, value, origin (lake or default) and what it means. No Spark job."""
@@ -214,7 +214,7 @@ class Lake:
         rule = OrderingRule.from_config(settings)
         rule.version_type(types.value)
         bronze_table, silver_table = TableRef.of(self.root, name, "bronze"), TableRef.of(self.root, name, "silver")
-        if delta.exists(self.spark, bronze_table):
+        if table_properties.exists(self.spark, bronze_table):
             raise InvalidRequest(f"The topic {name} exists already in {self.root}. Open it with topic({name!r}), or choose another name.",
                                  name="TOPIC_ALREADY_EXISTS")  # fmt: skip
         for setting, warning in settings.warnings().items():
@@ -242,7 +242,7 @@ class Lake:
         """Change the list of topics; another writer's change at the same time is no reason to fail."""
         for attempt in range(20):
             try:
-                return delta.set_properties(self.spark, self._table, changes)
+                return table_properties.change(self.spark, self._table, changes)
             except Conflict:
                 if attempt == 19:
                     raise
@@ -259,7 +259,7 @@ class Lake:
         check_topic_name(name)
         listed = TOPIC_PROPERTY + name in self._opened()
         for kind in ("bronze", "silver"):
-            stored = delta.properties(self.spark, TableRef.of(self.root, name, kind))
+            stored = table_properties.read(self.spark, TableRef.of(self.root, name, kind))
             if stored is not None and f"{PREFIX}topic.uuid" not in stored:
                 raise Invalid(f"{TableRef.of(self.root, name, kind)} is not lakelog's. Nothing was deleted.", name="NOT_A_TOPIC")
         if not listed:
@@ -270,7 +270,7 @@ class Lake:
             self.spark.catalog.dropTempView(view)
         for kind in ("bronze", "silver"):
             table = TableRef.of(self.root, name, kind)
-            if delta.exists(self.spark, table):
+            if table_properties.exists(self.spark, table):
                 delta.drop(self.spark, table)
         if "/" in self.root:
             files, path = delta.filesystem(f"{self.root}/{name}")

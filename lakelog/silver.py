@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakelog import delta
+from lakelog import delta, table_properties
 from lakelog.compare import Compared, compare
 from lakelog.config import TopicConfig
 from lakelog.fold import Fold, fold
@@ -72,7 +72,7 @@ def create(log: Log, table: TableRef, *, uuid: str, now: int, properties: Mappin
     state = Progress.start(nothing, nothing, {}, rule=log.rule, uuid=uuid, generation=0)
     frame = _control_rows(log, state, list(nothing), now)
     properties = {"delta.dataSkippingStatsColumns": skipping_columns(log.types.key), **properties}
-    replace = delta.exists(log.spark, table)
+    replace = table_properties.exists(log.spark, table)
     delta.create(frame, table, partitioned_by=("bucket",), properties=properties, replace=replace, user_metadata=state.note())
 
 

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakelog import delta
+from lakelog import commit_file, delta
+from lakelog.commit_file import CommitFile
 from lakelog.errors import Damaged
 from lakelog.segments import Tail
 from lakelog.staging import Log
@@ -30,11 +31,12 @@ LOOK_BACK = 200
 
 @dataclass(frozen=True)
 class LogEnd:
-    """The end of the log at a version of bronze: a tail per partition asked for, and what the notes say of the others."""
+    """The end of the log at a version of bronze: a tail per partition asked for, what the notes say of the others, the commit's file."""
 
     version: int
     tails: dict[int, Tail]
     noted: dict[int, int]
+    file: CommitFile | None = None
 
     def covers(self, partitions: Sequence[int]) -> bool:
         """Whether the tails of all these partitions are known."""
@@ -131,10 +133,12 @@ def log_end(log: Log, partitions: Sequence[int] | None = None, known: LogEnd | N
     Raises:
         Damaged: another writer changed the log, or its control rows are missing.
 
-    Cost: one look at the newest commit; unless ``known`` still holds, one small Spark query. What it reads does not grow with the log: files
-    before the noted ends are skipped by their statistics.
+    Cost: nothing where the files of the table tell that it is as ``known``; else one look at the newest commit and, unless ``known`` still
+    holds, one small Spark query. What it reads does not grow with the log: files before the noted ends are skipped by their statistics.
     """
     wanted = list(partitions) if partitions is not None else list(range(log.partitions))
+    if known is not None and known.covers(wanted) and known.file is not None and known.file == commit_file.newest(log.table):
+        return known
     version, found = newest_commit(log)
     if known is not None and known.version == version and known.covers(wanted):
         return known
@@ -143,7 +147,7 @@ def log_end(log: Log, partitions: Sequence[int] | None = None, known: LogEnd | N
     wrong = [index for index in wanted if tails[index].end < hints.get(index, 0)]
     if wrong:
         tails |= _read(log, wrong, {})
-    return LogEnd(version, tails, hints)
+    return LogEnd(version, tails, hints, commit_file.at(log.table, version))
 
 
 def clusters(hints: Mapping[int, int], most: int = 16) -> list[tuple[int, list[int]]]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakelog import appender, bronze, bulk, config, delta, evolution, merger, silver, status, verify, views
+from lakelog import appender, bronze, bulk, config, evolution, merger, silver, status, table_properties, verify, views
 from lakelog.config import RULE_SETTINGS, TopicConfig
 from lakelog.errors import Conflict, InvalidConfig, InvalidRequest, OffsetOutOfRange, TopicNotFound
 from lakelog.ordering import OrderingRule
@@ -55,7 +55,7 @@ class Topic:
         """
         from pyspark.sql.types import StructType
 
-        stored = delta.properties(self.spark, self.bronze)
+        stored = table_properties.read(self.spark, self.bronze)
         if stored is None or f"{PREFIX}topic.uuid" not in stored:
             self._types = None
             raise TopicNotFound(f"There is no topic {self.name} in {self.root}.")
@@ -229,10 +229,10 @@ class Topic:
         if value is not None:
             # The wider tables first, then the note of it: a wider log under a narrower note is harmless.
             noted = evolution.widen(self.spark, (self.silver, self.bronze), self.types, kind)
-            delta.set_properties(self.spark, self.bronze, {f"{PREFIX}topic.types": noted})
-        delta.set_properties(self.spark, self.bronze, {PREFIX + name: text for name, text in changes.items()})
+            table_properties.change(self.spark, self.bronze, {f"{PREFIX}topic.types": noted})
+        table_properties.change(self.spark, self.bronze, {PREFIX + name: text for name, text in changes.items()})
         if silver.delta_properties(after) != silver.delta_properties(self.config):
-            delta.set_properties(self.spark, self.silver, silver.delta_properties(after))
+            table_properties.change(self.spark, self.silver, silver.delta_properties(after))
         return self.describe()
 
     # ---- reading ----

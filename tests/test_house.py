@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 FLOORS = (
     ("errors", "failpoint"),
     ("results", "config", "records", "ordering", "condition", "segments", "steps", "table"),
-    ("prerequisites", "session", "delta_errors", "statement", "delta"),
+    ("prerequisites", "session", "delta_errors", "statement", "commit_file", "table_properties", "delta"),
     (
         "ndjson",
         "sources",
@@ -46,6 +46,7 @@ PLACE = {name: (floor, index) for floor, names in enumerate(FLOORS) for index, n
 # Where rows come to the driver: bounded metadata behind the doors, and the printing of results.
 COLLECTORS = (
     "delta",
+    "table_properties",
     "refusal",
     "staging",
     "tail",

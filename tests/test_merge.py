@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakelog import Lake, delta, silver
+from lakelog import Lake, delta, silver, table_properties
 from lakelog.progress import progress, stored
 from lakelog.records import floor_of
 from lakelog.silver import bitmap
@@ -112,7 +112,7 @@ def test_the_progress_a_commit_carries_is_that_of_the_control_rows(lake: Lake) -
         seen[noted.version] = noted.marks
         topic.append([{**record, "partition": index % 2} for index, record in enumerate(records(("a", number), ("b", number)))])
         topic.merge(rebuild=number == 1)
-    delta.set_properties(lake.spark, topic.silver, {"a.user": "was here"})
+    table_properties.change(lake.spark, topic.silver, {"a.user": "was here"})
     assert progress(lake.spark, topic.silver).marks == stored(lake.spark, topic.silver).marks
     lake.spark.sql(f"RESTORE TABLE {topic.silver.sql()} TO VERSION AS OF 1")
     assert progress(lake.spark, topic.silver).marks == seen[1]

@@ -1,0 +1,61 @@
+"""A Delta table's properties: read, and kept as long as the table has no other commit; changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from lakelog import commit_file
+from lakelog.commit_file import CommitFile
+from lakelog.delta_errors import door
+from lakelog.errors import NotFound
+from lakelog.table import TableRef
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# What this process read, and at which commit of the table.
+_known: dict[TableRef, tuple[CommitFile, dict[str, str]]] = {}
+
+
+def read(spark: SparkSession, table: TableRef) -> dict[str, str] | None:
+    """The table's properties; None when there is no such Delta table. No Spark job; no look at the table where it is as it was."""
+    newest = commit_file.newest(table)
+    if newest is not None and table in _known and _known[table][0] == newest:
+        return dict(_known[table][1])
+    try:
+        with door(table):
+            found = {row[0]: row[1] for row in spark.sql(f"SHOW TBLPROPERTIES {table.sql()}").collect()}
+    except NotFound:
+        return None
+    # They are at least as new as the commit seen before them.
+    if newest is not None:
+        _known[table] = (newest, found)
+    return dict(found)
+
+
+def exists(spark: SparkSession, table: TableRef) -> bool:
+    """Whether the Delta table is there."""
+    return read(spark, table) is not None
+
+
+def stand(table: TableRef, commit: CommitFile | None) -> None:
+    """Take note of this process' own commit of rows: where it follows on the commit that the properties were read at, they stand."""
+    if commit is not None and table in _known and _known[table][0].version == commit.version - 1:
+        _known[table] = (commit, _known[table][1])
+
+
+def change(spark: SparkSession, table: TableRef, changes: Mapping[str, str | None]) -> None:
+    """Set properties, or remove those given as None; at most two commits, each of which aborts writers in flight."""
+
+    def literal(text: str) -> str:
+        return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+    kept = {name: value for name, value in changes.items() if value is not None}
+    gone = [name for name, value in changes.items() if value is None]
+    with door(table):
+        if kept:
+            pairs = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in sorted(kept.items()))
+            spark.sql(f"ALTER TABLE {table.sql()} SET TBLPROPERTIES ({pairs})")
+        if gone:
+            spark.sql(f"ALTER TABLE {table.sql()} UNSET TBLPROPERTIES IF EXISTS ({', '.join(map(literal, sorted(gone)))})")

@@ -1,0 +1,102 @@
+"""What a process knows of a table holds exactly as long as nobody else commits to it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakelog import bronze, commit_file, staging
+from lakelog.errors import Damaged, InvalidRecords
+from lakelog.sources import requested
+from lakelog.table import TableRef
+from lakelog.tail import log_end
+from tests.tables import versions
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lakelog import Lake, Topic
+
+
+def record(key: str, partition: int = 0) -> dict[str, object]:
+    return {"key": key, "value": "v", "partition": partition}
+
+
+def topic_of(lake: Lake, name: str, partitions: int = 1) -> Topic:
+    return lake.create_topic(name, key="STRING", value="STRING", partitions=partitions)
+
+
+def test_the_newest_commit_is_the_last_numbered_file_of_a_local_table(tmp_path: Path) -> None:
+    table = TableRef.of(str(tmp_path), "t", "bronze")
+    assert commit_file.newest(table) is None
+    folder = tmp_path / "t" / "bronze" / "_delta_log"
+    folder.mkdir(parents=True)
+    assert commit_file.newest(table) is None
+    for name in ("9.json", "10.json"):
+        (folder / name.zfill(25)).write_text("{}")
+    for name in ("_last_checkpoint", f"{12:020}.checkpoint.parquet", f"{11:020}.crc", f".{13:020}.json.tmp"):
+        (folder / name).touch()
+
+    found = commit_file.newest(table)
+    assert found is not None
+    assert found.version == 10
+    assert found == commit_file.at(TableRef(path=f"file:{table.path}"), 10)
+    assert commit_file.at(table, 9) is None
+    os.utime(folder / f"{10:020}.json", ns=(0, 0))
+    assert commit_file.newest(table) != found
+    for elsewhere in (TableRef(path="s3a://bucket/t/bronze"), TableRef.of("main.sales", "t", "bronze")):
+        assert commit_file.newest(elsewhere) is None
+
+
+def test_an_append_sees_settings_and_records_that_came_past_it(lake: Lake) -> None:
+    mine = topic_of(lake, "t")
+    mine.append([record("a")])
+    assert log_end(mine._log, known=mine._end) is mine._end
+    lake.spark.sql(f"ALTER TABLE {mine.bronze.sql()} SET TBLPROPERTIES ('lakelog.max.message.bytes' = '5')")
+    before = versions(lake.root, "t")
+    with pytest.raises(InvalidRecords, match="max.message.bytes=5"):
+        mine.append([record("a long key")])
+    assert versions(lake.root, "t") == before
+    lake.topic("t").append([record("b")])
+    assert mine.append([record("c")]).offsets == {0: (2, 3)}
+    lake.spark.sql(f"INSERT INTO {mine.bronze.sql()} SELECT * FROM {mine.bronze.sql()} WHERE offset = 0 AND control IS NULL")
+    with pytest.raises(Damaged, match="another writer changed the log: version 5 .*WRITE by"):
+        mine.append([record("d")])
+
+
+def test_a_lakes_default_that_another_sets_holds_at_once(lake: Lake) -> None:
+    mine = topic_of(lake, "t")
+    mine.append([record("a")])
+    type(lake)(lake.spark, lake.root, clock=lake.clock).configure({"message.max.bytes": 5})
+    with pytest.raises(InvalidRecords, match="max.message.bytes=5"):
+        mine.append([record("a long key")])
+
+
+def test_a_topic_made_anew_under_the_same_name_is_another(lake: Lake) -> None:
+    mine = topic_of(lake, "t")
+    mine.append([record("a")])
+    known = mine._end
+    other = type(lake)(lake.spark, lake.root, clock=lake.clock)
+    other.delete_topic("t")
+    topic_of(other, "t").append([record("x"), record("y")])
+    assert commit_file.newest(mine.bronze).version == known.file.version
+
+    assert mine.append([record("z")]).offsets == {0: (2, 3)}
+    assert mine.uuid == other.topic("t").uuid
+
+
+def test_what_others_appended_to_other_partitions_during_an_append_is_merged(lake: Lake) -> None:
+    """The guard looks at the partitions it touches alone: a commit to another one passes by, and its end must not be taken for known."""
+    mine, other = topic_of(lake, "t", partitions=2), lake.topic("t")
+    captured, now = log_end(mine._log), lake.clock()
+    batch = staging.staged(mine._log, requested(lake.spark, [record("a", 0)], None, mine.types), now)
+    other.append([record("b", 1)])
+
+    version, _, end = bronze.append(mine._log, batch, batch_id="x", now=now, terms=bronze.Terms(), captured=captured)
+
+    assert (version, end) == (captured.version + 2, None)
+    mine._end = end
+    merged = mine.merge()
+    assert (merged.inserted, merged.remaining, merged.to_offsets) == (2, 0, {0: 1, 1: 1})
