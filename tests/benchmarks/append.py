@@ -38,6 +38,8 @@ from pyarrow import parquet
 from tests.benchmarks.measure import cpu_seconds
 
 HUNDRED = 100
+# Java compiles Spark's planner bit by bit, over some ten appends of a kind; so many rounds are taken first and not counted.
+WARM_UP = 8
 
 
 def timed(work: Callable[[], object]) -> tuple[float, float]:
@@ -103,10 +105,7 @@ def long_log(table: Path, commits: int, start_ms: int) -> None:
 
 
 def million(folder: Path, rounds: int) -> dict[str, tuple[float, float]]:
-    """A million records of one partition: a plain Delta append of the frame, lakelog's of the same frame, and of the files behind it.
-
-    Java compiles Spark's planner bit by bit, over some ten appends of a kind; they are taken first and not counted.
-    """
+    """A million records of one partition: a plain Delta append of the frame, lakelog's of the same frame, and of the files behind it."""
     from lakelog import Lake, local_session
 
     spark = local_session(master="local[2]", memory="4g")
@@ -121,7 +120,7 @@ def million(folder: Path, rounds: int) -> dict[str, tuple[float, float]]:
         "lakelog append": lambda: topic.append(frame),
         "lakelog append of the files": lambda: topic.append(str(folder / "input"), format="parquet"),
     }
-    return in_turn(ways, rounds, 8)
+    return in_turn(ways, rounds, WARM_UP)
 
 
 def small(folder: Path, rounds: int, commits: int) -> dict[str, tuple[float, float]]:
@@ -145,7 +144,7 @@ def small(folder: Path, rounds: int, commits: int) -> dict[str, tuple[float, flo
 
         for kind in ("unconditional", "conditional", "token"):
             ways[f"{kind}, {name}"] = lambda kind=kind, write=write: write(kind)
-    return in_turn(ways, rounds, 3)
+    return in_turn(ways, rounds, WARM_UP)
 
 
 def main(rounds: int, commits: int) -> None:
