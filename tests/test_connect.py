@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 def test_the_conditional_suite_passes_over_spark_connect() -> None:
     environment = {**os.environ, "LAKELOG_TEST_SESSION": "connect"}
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-n", "0", "-q", "tests/test_append_terms.py"],
+        [sys.executable, "-m", "pytest", "-n", "0", "tests/test_append_terms.py"],
         cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=3000,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
