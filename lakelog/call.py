@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import sys
-import typing
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -78,8 +77,7 @@ def verb(app: typer.Typer, name: str | None = None) -> Callable[[Callable[..., N
     """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
-        hints = typing.get_type_hints(function, include_extras=True)
-        own = [one.replace(annotation=hints[one.name]) for one in list(inspect.signature(function).parameters.values())[1:]]
+        own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
         taken = {one.name for one in own}
         common = {option: kind for option, kind in COMMON.items() if not (option == "config" and "setting" in taken)}
         keyword = inspect.Parameter.KEYWORD_ONLY

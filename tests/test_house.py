@@ -63,6 +63,7 @@ COLLECTORS = (
     "show",
 )
 BANNED_CALLS = {
+    "get_type_hints": "inspect.signature with eval_str: Python 3.10 wraps what has the default None in another Optional, options are lost",
     "_jvm": "the public DataFrame and SQL API (Spark Connect has no JVM)",
     "_jsc": "the public DataFrame and SQL API (Spark Connect has no JVM)",
     "_jdf": "the public DataFrame and SQL API (Spark Connect has no JVM)",
