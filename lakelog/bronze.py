@@ -3,8 +3,9 @@
 Layout: partitioned by (partition, segment); a segment is a directory named by its base offset. Beside the records stand *control rows*
 (``control`` is JSON), committed with the data they speak of:
 
-- every append writes a ``batch`` row per partition at its last offset: octets of the segment so far, time of its first record;
-  the newest is never removed, so the log end can be read even where a clean has emptied the log;
+- every append writes a ``batch`` row per partition at its last offset: octets of the segment so far, time of its first record, the version
+  of the log that its writer had seen (``after``); the newest is never removed, so the log end can be read even where a clean has
+  emptied the log;
 - segment -1 of a partition holds what changes seldom: epochs, and the base of each new active segment.
 
 An append is one INSERT whose guard reads the tail of every partition it touches inside the same transaction: the newest offset must still
@@ -27,6 +28,7 @@ from lakelog.errors import Conflict, FencedEpoch, InvalidRequest, LogIncomplete
 from lakelog.records import HEADERS, Types, columns, instant, looked_up, zero
 from lakelog.segments import Piece, Tail, place
 from lakelog.staging import Batch, Log
+from lakelog.steps import BatchEnd
 from lakelog.table import TableRef
 from lakelog.tail import LogEnd, log_end, note
 from lakelog.tokens import Token
@@ -144,7 +146,7 @@ def append(
         if terms.token is not None:
             guard = f"{guard} AND {terms.token.guard(log, now)}"
         try:
-            rows, count = _rows(log, batch, pieces, epoch, batch_id, now, terms.token)
+            rows, count = _rows(log, batch, pieces, epoch, batch_id, now, current.version, terms.token)
             failpoint.reach("append.before_write")
             version = delta.insert_guarded(rows, log.table, guard, count=count, user_metadata=text)
         except Conflict:
@@ -225,7 +227,7 @@ def _guard(log: Log, ends: Mapping[int, int], current: Mapping[int, Tail]) -> st
 
 
 def _rows(
-    log: Log, batch: Batch, pieces: Mapping[int, Piece], epoch: int, batch_id: str, now: int, token: Token | None
+    log: Log, batch: Batch, pieces: Mapping[int, Piece], epoch: int, batch_id: str, now: int, after: int, token: Token | None
 ) -> tuple[DataFrame, int]:
     """The batch's records with their offsets, and the control rows that go with them, in bronze's columns; and how many these are."""
     from pyspark.sql import functions as F
@@ -242,7 +244,7 @@ def _rows(
     )
     control = []
     for index, piece in pieces.items():
-        content = {"type": "batch", "octets": piece.octets, "first": piece.first_ms, "records": piece.records}
+        content = {"type": "batch", "after": after, "octets": piece.octets, "first": piece.first_ms, "records": piece.records}
         control.append(_control(index, piece.segment, piece.end - 1, epoch, content, batch_id))
         if piece.rolls:
             control.append(_control(index, -1, -1, epoch, {"type": "segment", "base": piece.segment}, batch_id))
@@ -282,21 +284,24 @@ def records(log: Log, *, partition: int | None = None, offset: int | None = None
     return rows.select(*RECORD_COLUMNS)
 
 
-def batch_ends(log: Log, after: Mapping[int, int]) -> list[tuple[str, int, int]]:
-    """(batch, partition, end offset) of every append that ends beyond the given offsets, in the order of partition and offset."""
+def batch_ends(log: Log, after: Mapping[int, int]) -> list[BatchEnd]:
+    """Where every append that goes beyond the given offsets ends, by partition and offset."""
     from pyspark.sql import functions as F
 
     rows = (
         delta.read(log.spark, log.table)
         .filter((F.col("segment") >= 0) & (F.col("offset") >= min(after.values(), default=0)) & (F.col("partition") >= 0))
         .filter(F.get_json_object("control", "$.type") == "batch")
-        .select("batch", "partition", "offset")
+        .select("batch", "partition", "offset", F.get_json_object("control", "$.after").cast("bigint").alias("after"))
         .orderBy("partition", "offset")
     )
     with delta.door(log.table):
-        return [
-            (row["batch"], row["partition"], row["offset"] + 1) for row in rows.collect() if row["offset"] >= after.get(row["partition"], 0)
-        ]
+        found = rows.collect()
+    return [
+        BatchEnd(row["batch"], row["partition"], row["offset"] + 1, -1 if row["after"] is None else row["after"])
+        for row in found
+        if row["offset"] >= after.get(row["partition"], 0)
+    ]
 
 
 def require_whole(log: Log, name: str, ends: Mapping[int, int]) -> None:
