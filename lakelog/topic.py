@@ -174,7 +174,7 @@ class Topic:
         """Fold the log, from the last merged offset to its end, into silver, in one commit; again, and nothing changes.
 
         Args:
-            max_records: fold about so many records (rounded up to whole commits) and leave the rest to the next merge.
+            max_records: fold about so many records (rounded up to whole commits, in their order) and leave the rest to the next merge.
             rebuild: compute silver anew from the whole log; needed once after the ordering rule was changed.
             expected_version: run only if silver is at this version.
 
