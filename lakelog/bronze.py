@@ -155,7 +155,7 @@ def append(
                 time.sleep(random.uniform(0, min(4.0, 0.25 * 2 ** min(attempt, 4))))
         if version is not None:
             failpoint.reach("append.after_commit")
-            return version, pieces, _end_after(log, version, current, after)
+            return version, pieces, _end_after(log, version, batch_id, current, after)
         if terms.token is not None:
             answer = terms.token.remembered(log, now)
             if answer is not None:
@@ -172,13 +172,13 @@ class TokenKnown(Exception):  # not an error: the answer of a repeat
         self.answer = answer
 
 
-def _end_after(log: Log, version: int, before: LogEnd, tails: dict[int, Tail]) -> LogEnd | None:
+def _end_after(log: Log, version: int, batch_id: str, before: LogEnd, tails: dict[int, Tail]) -> LogEnd | None:
     """The log's end after a commit of our own; None where others committed in between, perhaps to partitions we did not touch."""
     if version != before.version + 1:
         return None
     file = commit_file.at(log.table, version)
     table_properties.stand(log.table, file)
-    return LogEnd(version, tails, before.noted, file)
+    return LogEnd(version, tails, before.noted, batch_id, file)
 
 
 def _after(tail: Tail, piece: Piece | None) -> Tail:

@@ -36,6 +36,8 @@ appender.console.target = SYSTEM_ERR
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 """
+# What every start of Spark writes.
+CHATTER = ("WARNING: Using incubator", "Using Spark's default", "Setting default log level", "To adjust logging level", "NOTE: Picked up")
 
 
 @contextlib.contextmanager
@@ -51,10 +53,6 @@ def _stderr_to(log: Path) -> Iterator[None]:
         sys.stderr.flush()
         os.dup2(kept, 2)
         os.close(kept)
-
-
-# What every start of Spark writes.
-CHATTER = ("WARNING: Using incubator", "Using Spark's default", "Setting default log level", "To adjust logging level", "NOTE: Picked up")
 
 
 def _reason(error: Exception, log: Path, before: int) -> str:

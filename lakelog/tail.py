@@ -31,11 +31,16 @@ LOOK_BACK = 200
 
 @dataclass(frozen=True)
 class LogEnd:
-    """The end of the log at a version of bronze: a tail per partition asked for, what the notes say of the others, the commit's file."""
+    """The end of the log at a version of bronze: a tail per partition asked for, what the notes say of the others.
+
+    ``batch`` is the newest append's and ``file`` that of the newest commit, where they are known: a topic deleted and made anew may come to
+    the same version.
+    """
 
     version: int
     tails: dict[int, Tail]
     noted: dict[int, int]
+    batch: str | None = None
     file: CommitFile | None = None
 
     def covers(self, partitions: Sequence[int]) -> bool:
@@ -128,7 +133,7 @@ def log_end(log: Log, partitions: Sequence[int] | None = None, known: LogEnd | N
     Args:
         log: the topic's log.
         partitions: those wanted.
-        known: as this process last saw it; good as long as bronze is still at that version.
+        known: as this process last saw it; good as long as bronze is still at that version, and the same append its newest.
 
     Raises:
         Damaged: another writer changed the log, or its control rows are missing.
@@ -140,14 +145,15 @@ def log_end(log: Log, partitions: Sequence[int] | None = None, known: LogEnd | N
     if known is not None and known.covers(wanted) and known.file is not None and known.file == commit_file.newest(log.table):
         return known
     version, found = newest_commit(log)
-    if known is not None and known.version == version and known.covers(wanted):
+    newest = found.get("batch")
+    if known is not None and (known.version, known.batch) == (version, newest) and known.covers(wanted):
         return known
     hints = {int(index): int(end) for index, end in found.get("ends", {}).items()}
     tails = _read(log, wanted, hints)
     wrong = [index for index in wanted if tails[index].end < hints.get(index, 0)]
     if wrong:
         tails |= _read(log, wrong, {})
-    return LogEnd(version, tails, hints, commit_file.at(log.table, version))
+    return LogEnd(version, tails, hints, newest, commit_file.at(log.table, version))
 
 
 def clusters(hints: Mapping[int, int], most: int = 16) -> list[tuple[int, list[int]]]:

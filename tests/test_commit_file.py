@@ -83,6 +83,7 @@ def test_a_topic_made_anew_under_the_same_name_is_another(lake: Lake) -> None:
     topic_of(other, "t").append([record("x"), record("y")])
     assert commit_file.newest(mine.bronze).version == known.file.version
 
+    assert mine.merge().inserted == 2
     assert mine.append([record("z")]).offsets == {0: (2, 3)}
     assert mine.uuid == other.topic("t").uuid
 

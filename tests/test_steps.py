@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from lakelog.steps import BatchEnd, step_ends
-from tests.strategies import dice
+from tests.strategies import dice, few
 
 PARTITIONS = 4
 
@@ -46,7 +46,7 @@ def steps(made: list[list[BatchEnd]], most: int) -> list[dict[int, int]]:
     return found
 
 
-@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@few(300)
 @given(dice())
 def test_commits_one_after_another_are_taken_in_their_order(chance: random.Random) -> None:
     made, most = commits(chance, racing=False), chance.choice([1, 3, 10])
@@ -55,7 +55,7 @@ def test_commits_one_after_another_are_taken_in_their_order(chance: random.Rando
         assert inside == sorted(inside, reverse=True), "the log never ended here"
 
 
-@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@few(300)
 @given(dice())
 def test_no_commit_is_taken_before_one_its_writer_had_seen(chance: random.Random) -> None:
     made, most = commits(chance, racing=True), chance.choice([1, 3, 10])
