@@ -24,27 +24,44 @@ class CommitFile:
 def newest(table: TableRef) -> CommitFile | None:
     """The newest commit of a table under a local path (a mounted one too).
 
-    Each look of Delta at a table lists the whole folder, at ten times this cost: what is known of a table holds as long as this is the same.
-
     Returns:
         None for tables elsewhere, and where there is no commit: then nothing is known, and Delta must be asked.
 
-    Cost: the names of the folder are listed once. No Spark job.
+    Cost: the names of the folder are listed once; whether it still is costs less (`stands`). No Spark job.
     """
-    if table.path is None or "://" in table.path:
+    folder = _folder(table)
+    if folder is None:
         return None
-    folder = os.path.join(table.path.removeprefix("file:"), "_delta_log")
     try:
         name = max(filter(NAME.fullmatch, os.listdir(folder)), default=None)
-        if name is None:
-            return None
-        found = os.stat(os.path.join(folder, name))
     except OSError:
         return None
-    return CommitFile(int(name[:20]), found.st_ino, found.st_size, found.st_mtime_ns)
+    return None if name is None else at(table, int(name[:20]))
 
 
 def at(table: TableRef, version: int) -> CommitFile | None:
-    """The file of a commit, if it is the newest of the table."""
-    found = newest(table)
-    return found if found is not None and found.version == version else None
+    """The file of a commit, if it is the newest of the table. Cost: two files are asked for, however long the log."""
+    folder = _folder(table)
+    if folder is None:
+        return None
+    try:
+        found = os.stat(os.path.join(folder, f"{version:020}.json"))
+    except OSError:
+        return None
+    if os.path.exists(os.path.join(folder, f"{version + 1:020}.json")):
+        return None
+    return CommitFile(version, found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def stands(table: TableRef, seen: CommitFile | None) -> bool:
+    """Whether a commit is still the table's newest: what was known then is known now.
+
+    Each look of Delta at a table lists the whole folder; this asks for two files.
+    """
+    return seen is not None and seen == at(table, seen.version)
+
+
+def _folder(table: TableRef) -> str | None:
+    if table.path is None or "://" in table.path:
+        return None
+    return os.path.join(table.path.removeprefix("file:"), "_delta_log")

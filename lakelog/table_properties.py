@@ -20,9 +20,9 @@ _known: dict[TableRef, tuple[CommitFile, dict[str, str]]] = {}
 
 def read(spark: SparkSession, table: TableRef) -> dict[str, str] | None:
     """The table's properties; None when there is no such Delta table. No Spark job; no look at the table where it is as it was."""
-    newest = commit_file.newest(table)
-    if newest is not None and table in _known and _known[table][0] == newest:
+    if table in _known and commit_file.stands(table, _known[table][0]):
         return dict(_known[table][1])
+    newest = commit_file.newest(table)
     try:
         with door(table):
             found = {row[0]: row[1] for row in spark.sql(f"SHOW TBLPROPERTIES {table.sql()}").collect()}

@@ -142,7 +142,7 @@ def log_end(log: Log, partitions: Sequence[int] | None = None, known: LogEnd | N
     holds, one small Spark query. What it reads does not grow with the log: files before the noted ends are skipped by their statistics.
     """
     wanted = list(partitions) if partitions is not None else list(range(log.partitions))
-    if known is not None and known.covers(wanted) and known.file is not None and known.file == commit_file.newest(log.table):
+    if known is not None and known.covers(wanted) and commit_file.stands(log.table, known.file):
         return known
     version, found = newest_commit(log)
     newest = found.get("batch")

@@ -44,8 +44,13 @@ def test_the_newest_commit_is_the_last_numbered_file_of_a_local_table(tmp_path: 
     assert found.version == 10
     assert found == commit_file.at(TableRef(path=f"file:{table.path}"), 10)
     assert commit_file.at(table, 9) is None
+    assert commit_file.stands(table, found)
     os.utime(folder / f"{10:020}.json", ns=(0, 0))
-    assert commit_file.newest(table) != found
+    touched = commit_file.newest(table)
+    assert touched != found
+    assert commit_file.stands(table, touched)
+    (folder / f"{11:020}.json").touch()
+    assert [commit_file.stands(table, seen) for seen in (found, touched, None)] == [False, False, False]
     for elsewhere in (TableRef(path="s3a://bucket/t/bronze"), TableRef.of("main.sales", "t", "bronze")):
         assert commit_file.newest(elsewhere) is None
 
