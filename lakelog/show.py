@@ -80,6 +80,8 @@ def cell(value: Any) -> str:
         return "NULL"
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, Decimal):
+        return f"{value:f}"
     if isinstance(value, (dict, list)):
         value = json.dumps(value, default=str, ensure_ascii=False)
     text = str(value)
@@ -109,12 +111,14 @@ def frame(rows: DataFrame, form: str, *, limit: int | None = None, whole: bool =
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(names)
         for row in rows.toLocalIterator():
-            values = [plain(value, kind) for value, kind in zip(row, kinds, strict=True)]
-            writer.writerow("" if value is None else cell(value) if isinstance(value, (bool, dict, list)) else value for value in values)
+            values = [spelled(value, kind) for value, kind in zip(row, kinds, strict=True)]
+            writer.writerow(
+                "" if value is None else cell(value) if isinstance(value, (bool, Decimal, dict, list)) else value for value in values
+            )
     else:
         found_rows = rows.collect() if limit is not None else rows.limit(TABLE_ROWS + 1).collect()
         shown = found_rows if limit is not None else found_rows[:TABLE_ROWS]
-        table(names, [[plain(value, kind) for value, kind in zip(row, kinds, strict=True)] for row in shown])
+        table(names, [[spelled(value, kind) for value, kind in zip(row, kinds, strict=True)] for row in shown])
         if len(shown) < len(found_rows):
             say(f"The first {TABLE_ROWS} rows; --limit N for another number, --format json or csv for all.")
     return None
@@ -141,6 +145,11 @@ def plain(value: Any, kind: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value if isinstance(value, (str, int, float)) else str(value)
+
+
+def spelled(value: Any, kind: Any) -> Any:
+    """A value of a row for tables and CSV: as `plain`, a decimal with all digits of its scale."""
+    return value if isinstance(value, Decimal) else plain(value, kind)
 
 
 def octets(value: bytes) -> Any:

@@ -200,6 +200,10 @@ def test_records_go_in_and_out_in_every_form(here: Path, cli: Cli) -> None:
     query = shlex.quote("SELECT key, value FROM orders ORDER BY key")
     assert cli(f"sql {query} --format csv").out == "key,value\na,1\nb,2\n"
     assert cli(f"sql {query} --format json --limit 1").out == '{"key": "a", "value": "1"}\n'
+    exact = shlex.quote("SELECT CAST(1.5 AS DECIMAL(10,2)) AS a, CAST(0 AS DECIMAL(38,18)) AS b")
+    assert cli(f"sql {exact} --format csv").out == "a,b\n1.50,0.000000000000000000\n"
+    assert cli(f"sql {exact}").out.splitlines()[-1].split() == ["1.50", "0.000000000000000000"]
+    assert cli(f"sql {exact} --format json").out == '{"a": 1.5, "b": 0.0}\n'
     assert json.loads(cli(f"sql {query} --json").out) == {
         "columns": ["key", "value"],
         "rows": [{"key": "a", "value": "1"}, {"key": "b", "value": "2"}],

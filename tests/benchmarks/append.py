@@ -1,8 +1,9 @@
 """``python -m tests.benchmarks append``: appends next to a plain Delta append, next to a condition, and on a long log.
 
-Three questions, each answered within one Java process, the ways taken in turn, medians of CPU seconds:
+Four questions, each but the second answered within one Java process, the ways taken in turn, medians of CPU seconds:
 
 - a million records: lakelog's append next to ``df.write.format("delta").mode("append")`` of the same frame, and of the files it reads;
+- the same files appended by a job of its own, next to a script with the plain append (job.py);
 - batches of 100 records: unconditional, with an expected offset, with a token;
 - the same on a log of ten thousand commits (as lakelog would have written them, one in ten with a token) next to a
   log of one: nothing may grow with the length of the log.
@@ -37,6 +38,7 @@ from pathlib import Path
 import pyarrow
 from pyarrow import parquet
 
+from tests.benchmarks import job
 from tests.benchmarks.measure import cpu_seconds
 
 HUNDRED = 100
@@ -150,15 +152,18 @@ def small(folder: Path, rounds: int, commits: int) -> dict[str, tuple[float, flo
 
 
 def main(rounds: int, commits: int) -> None:
-    """Run both in a process each, and print."""
+    """Run each in a process of its own (jobs: one for each append), and print."""
     root = Path(tempfile.mkdtemp(prefix="lakelog-bench-"))
     try:
-        for what in ("million", "small"):
+        for what in ("million", "job", "small"):
             folder = root / what
             folder.mkdir()
-            command = [sys.executable, "-m", "tests.benchmarks.append", what, str(folder), str(rounds), str(commits)]
-            answer = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-            results = {name: tuple(figures) for name, figures in json.loads(answer.stdout.splitlines()[-1]).items()}
+            if what == "job":
+                results = job.measured(folder, min(rounds, 5))
+            else:
+                command = [sys.executable, "-m", "tests.benchmarks.append", what, str(folder), str(rounds), str(commits)]
+                answer = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+                results = {name: tuple(figures) for name, figures in json.loads(answer.stdout.splitlines()[-1]).items()}
             base = next(iter(results.values()))
             for name, (cpu, wall) in results.items():
                 rate = f"  {1 / wall:5.2f} commits/s" if what == "small" else ""
