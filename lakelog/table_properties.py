@@ -14,18 +14,25 @@ from lakelog.table import TableRef
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# What Spark shows in place of a value that it takes for a secret, by its name or by itself: url, token, hourly …
+REDACTED = "*********(redacted)"
 # What this process read, and at which commit of the table.
 _known: dict[TableRef, tuple[CommitFile, dict[str, str]]] = {}
 
 
 def read(spark: SparkSession, table: TableRef) -> dict[str, str] | None:
-    """The table's properties; None when there is no such Delta table. No Spark job; no look at the table where it is as it was."""
+    """The table's properties; None when there is no such Delta table.
+
+    Cost: no Spark job, but at most a small one where Spark hides a value; no look at the table where it is as it was.
+    """
     if table in _known and commit_file.stands(table, _known[table][0]):
         return dict(_known[table][1])
     newest = commit_file.newest(table)
     try:
         with door(table):
             found = {row[0]: row[1] for row in spark.sql(f"SHOW TBLPROPERTIES {table.sql()}").collect()}
+            if REDACTED in found.values():
+                found = dict(spark.sql(f"DESCRIBE DETAIL {table.sql()}").collect()[0]["properties"])
     except NotFound:
         return None
     # They are at least as new as the commit seen before them.
