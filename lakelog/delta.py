@@ -6,6 +6,8 @@ Every Delta exception becomes one of ours at this door (delta_errors.py), and no
 from __future__ import annotations
 
 import contextlib
+import datetime
+import re
 import threading
 import uuid
 from collections.abc import Mapping, Sequence
@@ -14,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from lakelog.delta_errors import SOURCE_CHANGED as SOURCE_CHANGED
 from lakelog.delta_errors import condition_of
 from lakelog.delta_errors import door as door
-from lakelog.errors import Conflict, Damaged, InvalidRequest
+from lakelog.delta_errors import source_door as source_door
+from lakelog.errors import Conflict, Damaged, InvalidRequest, NotFound
 from lakelog.statement import FEW, during, interpreted
 from lakelog.table import TableRef, quoted
 
@@ -88,7 +91,8 @@ WRITERS = {"spark.sql.maxConcurrentOutputFileWriters": "16", "spark.sql.parquet.
 
 def overwrite(rows: DataFrame, table: TableRef, *, partitioned_by: str, user_metadata: str | None = None) -> int:
     """Replace all rows, and the schema, of a table in one commit; properties stay. Returns the version."""
-    writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").partitionBy(partitioned_by)
+    writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").option("partitionOverwriteMode", "static")
+    writer = writer.partitionBy(partitioned_by)
     writer = writer if user_metadata is None else writer.option("userMetadata", user_metadata)
     with _committing, door(table), during(rows.sparkSession, WRITERS):
         _forget_version(rows.sparkSession)
@@ -123,15 +127,39 @@ def size(spark: SparkSession, table: TableRef) -> int:
         return int(spark.sql(f"DESCRIBE DETAIL {table.sql()}").collect()[0]["sizeInBytes"])
 
 
-def read(spark: SparkSession, table: TableRef, at: int | str | None = None) -> DataFrame:
-    """The table as it is, at a version (a number), or at a time (text that Spark reads as a timestamp)."""
+def read(spark: SparkSession, table: TableRef, at: int | datetime.datetime | None = None) -> DataFrame:
+    """The table as it is, at a version, or at a time (see `version_at`)."""
+    if isinstance(at, datetime.datetime):
+        at = version_at(spark, table, at)
     with door(table):
         if at is None:
             return spark.read.table(table.sql())
-        if isinstance(at, int):
-            return spark.sql(f"SELECT * FROM {table.sql()} VERSION AS OF {int(at)}")  # noqa: S608
-        stamp = at.replace("'", "")
-        return spark.sql(f"SELECT * FROM {table.sql()} TIMESTAMP AS OF '{stamp}'")  # noqa: S608
+        return spark.sql(f"SELECT * FROM {table.sql()} VERSION AS OF {int(at)}")  # noqa: S608
+
+
+def version_at(spark: SparkSession, table: TableRef, at: datetime.datetime) -> int:
+    """The version that a table had at a time; after the newest commit, that one.
+
+    By the table's history, since ``TIMESTAMP AS OF`` is off by hours, silently, where the time zones of the session and of the Java process
+    differ, whatever offset the time states.
+
+    Raises:
+        NotFound: the table's history does not go back so far.
+
+    Cost: one Spark job that opens every commit file there is.
+    """
+    from pyspark.sql import functions as F
+
+    ms = (at - datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)) // datetime.timedelta(milliseconds=1)
+    with door(table), interpreted(spark):
+        commits = spark.sql(f"DESCRIBE HISTORY {table.sql()}").select("version", F.unix_millis("timestamp").alias("ms"))
+        known, first = commits.agg(F.max(F.when(F.col("ms") <= ms, F.col("version"))), F.min("ms")).collect()[0]
+    if known is None:
+        oldest = datetime.datetime.fromtimestamp(first / 1000, tz=datetime.timezone.utc).isoformat()
+        raise NotFound(
+            f"{table}: there is nothing to read at {at.isoformat()}: its versions go back to {oldest}.", name="SNAPSHOT_NOT_FOUND"
+        )
+    return int(known)
 
 
 def history(spark: SparkSession, table: TableRef, limit: int) -> list[Row]:
@@ -225,6 +253,8 @@ def merge(
     settings = {
         **WRITERS,
         "spark.databricks.delta.merge.materializeSource": "none",
+        # The source has columns that the target must not get.
+        "spark.databricks.delta.schema.autoMerge.enabled": "false",
         "spark.databricks.delta.merge.repartitionBeforeWrite.enabled": str(scatter).lower(),
         # A small source is hashed, so that the rows of the table need no sort where the join cannot broadcast (full outer).
         "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": "64MB",
@@ -260,7 +290,7 @@ def filesystem(location: str) -> tuple[Any, str]:
 
     try:
         if "://" in location:
-            return fs.FileSystem.from_uri(location)  # type: ignore[no-any-return]
+            return fs.FileSystem.from_uri(re.sub(r"^s3[an]://", "s3://", location))  # type: ignore[no-any-return]
         return fs.LocalFileSystem(), location.removeprefix("file:")
     except Exception as error:
         raise InvalidRequest(f"{location}: pyarrow cannot open this file system: {error}") from error

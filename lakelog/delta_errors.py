@@ -6,7 +6,7 @@ import contextlib
 import re
 from collections.abc import Iterator
 
-from lakelog.errors import Conflict, Damaged, LakelogError, NotFound, Refused
+from lakelog.errors import Conflict, Damaged, InvalidRequest, LakelogError, NotFound, Refused
 
 NOT_THERE = (
     "DELTA_TABLE_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "DELTA_TABLE_ONLY_OPERATION", "PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND",
@@ -66,6 +66,21 @@ def translated(error: BaseException, table: object) -> LakelogError | None:
     ):
         return Damaged(f"{table}: {first}. A file of the table is missing or broken; look at it, or restore the table, before going on.")
     return None
+
+
+@contextlib.contextmanager
+def source_door() -> Iterator[None]:
+    """Where nothing but the records to be appended is read: a file that cannot be read is the caller's, not the table's."""
+    try:
+        yield
+    except Exception as error:
+        if not condition_of(error).startswith("FAILED_READ_FILE"):
+            raise
+        found = re.search(r"\[FAILED_READ_FILE\S*\] ([^\n]{1,300})", str(error))
+        first = found[1] if found else "A file could not be read."
+        raise InvalidRequest(
+            f"{first} A file of the records cannot be read: it is broken, or not what its name says. Nothing was written."
+        ) from error
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lakelog import delta, table_properties
 from lakelog.errors import InvalidConfig
-from lakelog.records import Types, flat_columns
+from lakelog.records import Types, flat_columns, nullable
 from lakelog.table import TableRef, quoted
 
 if TYPE_CHECKING:
@@ -88,7 +88,9 @@ def widen(spark: SparkSession, tables: Sequence[TableRef], types: Types, value: 
     flat_columns(types.key, value)
     for table in tables:
         apply(spark, table, changes)
-    return types_json(types.key, value)
+    # New fields stand last in the tables, wherever they were named.
+    stored = delta.read(spark, tables[-1]).schema["value"].dataType
+    return types_json(types.key, nullable(stored))
 
 
 def types_json(key: DataType, value: DataType) -> str:

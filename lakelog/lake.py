@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 import uuid
@@ -68,9 +69,7 @@ class Lake:
             )
         self.spark = spark
         self.root = root if root == "/" else root.rstrip("/")
-        if root.startswith("./") or root.startswith("../"):
-            import os
-
+        if "/" in root and not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", root):
             self.root = os.path.abspath(root)
         self.clock = clock
         self._table = TableRef.of(self.root, "_lakelog", "runs")
@@ -108,15 +107,21 @@ class Lake:
                 raise NotFound(f"There is no schema {self.root}. Create it first: CREATE SCHEMA {self.root}", name="NOT_A_LAKE")
         try:
             delta.create(delta.small_frame(self.spark, RUNS, []), self._table, properties={f"{PREFIX}format": str(FORMAT_VERSION)})
-        except Conflict:
-            self._opened()
+        except Conflict as error:
+            if self._properties() is None:
+                raise Conflict(
+                    f"{self._table}: another process is making the lake, or was cut off while it did. Try again; if this stays, and nobody is at"
+                    " it, delete that folder: it holds nothing yet."
+                ) from error
 
     def _refuse_foreign_files(self) -> None:
         from pyarrow import fs
 
         files, path = delta.filesystem(self.root)
         found = [entry.base_name for entry in files.get_file_info(fs.FileSelector(path, allow_not_found=True))]
-        if any(not name.startswith(".") for name in found):
+        # A first topic whose creation was cut off, or is under way, left nothing else.
+        found = [name for name in found if not name.startswith(".") and name != "_lakelog"]
+        if found:
             raise InvalidRequest(
                 f"{self.root} is not a lake and not empty (it holds {sorted(found)[0]}). Name a new or empty folder as root.",
                 name="NOT_A_LAKE",
@@ -217,6 +222,7 @@ class Lake:
         if table_properties.exists(self.spark, bronze_table):
             raise InvalidRequest(f"The topic {name} exists already in {self.root}. Open it with topic({name!r}), or choose another name.",
                                  name="TOPIC_ALREADY_EXISTS")  # fmt: skip
+        self._refuse_foreign_tables(name, silver_table)
         for setting, warning in settings.warnings().items():
             warnings.warn(f"{setting}: {warning}", stacklevel=2)
         identity, now = str(uuid.uuid4()), self.clock()
@@ -232,11 +238,20 @@ class Lake:
         bronze.create(self.spark, bronze_table, types, partitions=partitions, now=now, properties=properties)
         self._note({TOPIC_PROPERTY + name: identity})
         topic = self._topic(name)
-        if "/" not in self.root:
-            for statement in views.statements(name, self.root, silver_table, bronze_table, types):
-                with delta.door(name):
-                    self.spark.sql(statement)
+        views.persist(self.spark, name, self.root, silver_table, bronze_table, types)
         return topic
+
+    def _refuse_foreign_tables(self, name: str, silver_table: TableRef) -> None:
+        """Refuse to create a topic over what is not lakelog's: the tables and views of a schema are everybody's."""
+        stored = table_properties.read(self.spark, silver_table)
+        taken = [str(silver_table)] if stored is not None and f"{PREFIX}topic.uuid" not in stored else []
+        if "/" not in self.root:
+            taken += [view for view in views.names(name) if self.spark.catalog.tableExists(f"{self.root}.{view}")]
+        if taken:
+            raise InvalidRequest(
+                f"{taken[0]} is there already and is not lakelog's: the topic {name} needs that name. Choose another name for the topic."
+                " Nothing was created.", name="TOPIC_ALREADY_EXISTS",
+            )  # fmt: skip
 
     def _note(self, changes: Mapping[str, str | None]) -> None:
         """Change the list of topics; another writer's change at the same time is no reason to fail."""

@@ -114,8 +114,9 @@ def declared_type(spark: SparkSession, text: str, *, what: str) -> DataType:
         )
     kind = nullable(kind)
     unusable = ("map", "array", "variant", "interval", "collate") if what == "key" else ("interval", "collate")
+    inside = _kinds(kind)
     for word in unusable:
-        if word in kind.simpleString():
+        if any(word in one for one in inside):
             raise InvalidConfig(f"{what}: {kind.simpleString()} cannot be a {what}: {word} has no usable equality or file format.")
     if isinstance(kind, StructType):
         folded = [name.lower() for name in kind.names]
@@ -124,6 +125,19 @@ def declared_type(spark: SparkSession, text: str, *, what: str) -> DataType:
         if what == "key" and "key" in folded:
             raise InvalidConfig("key: a field cannot be called key: a table with a key column is taken as records.")
     return kind
+
+
+def _kinds(kind: DataType) -> list[str]:
+    """The type and all types within it, as Spark spells them, without the names of fields."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(kind, StructType):
+        return ["struct", *[name for field in kind.fields for name in _kinds(field.dataType)]]
+    if isinstance(kind, ArrayType):
+        return ["array", *_kinds(kind.elementType)]
+    if isinstance(kind, MapType):
+        return ["map", *_kinds(kind.keyType), *_kinds(kind.valueType)]
+    return [kind.simpleString()]
 
 
 def nullable(kind: DataType) -> DataType:

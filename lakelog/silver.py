@@ -26,6 +26,8 @@ from lakelog.staging import Log
 from lakelog.table import TableRef, quoted
 
 if TYPE_CHECKING:
+    import datetime
+
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
@@ -262,7 +264,7 @@ def rebuild(log: Log, table: TableRef, state: Progress, ends: Mapping[int, int],
 # ---- reading ----
 
 
-def rows(spark: SparkSession, table: TableRef, at: int | str | None = None) -> DataFrame:
+def rows(spark: SparkSession, table: TableRef, at: int | datetime.datetime | None = None) -> DataFrame:
     """Silver without its control rows."""
     from pyspark.sql import functions as F
 

@@ -230,6 +230,8 @@ class Topic:
             # The wider tables first, then the note of it: a wider log under a narrower note is harmless.
             noted = evolution.widen(self.spark, (self.silver, self.bronze), self.types, kind)
             table_properties.change(self.spark, self.bronze, {f"{PREFIX}topic.types": noted})
+            self.refresh()
+            views.persist(self.spark, self.name, self.root, self.silver, self.bronze, self.types)
         table_properties.change(self.spark, self.bronze, {PREFIX + name: text for name, text in changes.items()})
         if silver.delta_properties(after) != silver.delta_properties(self.config):
             table_properties.change(self.spark, self.silver, silver.delta_properties(after))
@@ -264,7 +266,7 @@ class Topic:
         Columns: the key's and the value's fields (atomic ones ``key``, ``value``), ``_partition``, ``_offset``, ``_timestamp``, ``_version``.
 
         Args:
-            at: silver's version (a number), or a time (a datetime, or ISO 8601 text, UTC) for the table as it was then.
+            at: silver's version (a number), or a time (a datetime, or ISO 8601 text; UTC where it has no zone) for the table as it was then.
 
         Raises:
             NotFound: that version or time cannot be read (``snapshot.retention.ms``).
@@ -322,15 +324,15 @@ class Topic:
         return status.status(self._log, self.name, now=self.clock())
 
 
-def _moment(at: At) -> int | str | None:
-    """A version as a number, a time as text that Spark reads; text that is a number is a version."""
-    if isinstance(at, datetime.datetime):
-        return at.astimezone(datetime.timezone.utc).isoformat() if at.tzinfo else at.isoformat()
+def _moment(at: At) -> int | datetime.datetime | None:
+    """A version as a number, a time with its zone (UTC where it has none); text that is a number is a version."""
     if isinstance(at, str):
         if at.isdigit():
             return int(at)
         try:
-            datetime.datetime.fromisoformat(at.replace("Z", "+00:00"))
+            at = datetime.datetime.fromisoformat(at.replace("Z", "+00:00"))
         except ValueError as error:
             raise InvalidRequest(f"at={at!r} is neither a version nor a time like 2026-05-06T12:00:00.") from error
+    if isinstance(at, datetime.datetime) and at.tzinfo is None:
+        return at.replace(tzinfo=datetime.timezone.utc)
     return at

@@ -51,6 +51,15 @@ def statements(topic: str, schema: str, silver: TableRef, bronze: TableRef, type
     ]
 
 
+def persist(spark: SparkSession, topic: str, schema: str, silver: TableRef, bronze: TableRef, types: Types) -> None:
+    """Make a topic's views in its catalog schema, or make them anew; nothing under a path."""
+    if "/" in schema:
+        return
+    for statement in statements(topic, schema, silver, bronze, types):
+        with delta.door(topic):
+            spark.sql(statement)
+
+
 def names(topic: str) -> tuple[str, str, str]:
     """The names of a topic's three views."""
     return topic, f"{topic}_deleted", f"{topic}_log"
