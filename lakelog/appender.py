@@ -54,7 +54,7 @@ def append(
     checked = log.config.flag("check.expected.offsets")
     conditions = stated(asked.expected_offset, log.partitions) if checked else {}
     request = requested(log.spark, source, form, log.types)
-    with delta.door(name):
+    with delta.door(name), delta.source_door():
         batch = staging.staged(log, request, now)
     per_key = log.config.text("check.expected.offsets.scope") == "key"
     of_records = conditional.expectations(batch) if checked and not per_key else {}

@@ -8,6 +8,8 @@ Input order is (src, block, mid): files by path, then position in the file, what
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 FORMATS = {"ndjson": "ndjson", "jsonl": "ndjson", "json": "ndjson", "csv": "csv", "parquet": "parquet"}
 WIDER = {"tinyint": 1, "smallint": 2, "int": 3, "bigint": 4}
 ORDER = ("src", "block", "mid")
+# Columns put beside those of a frame or file, whose fields may have any name.
+SRC, BLOCK, MID, CORRUPT = "__lakelog_src", "__lakelog_block", "__lakelog_mid", "__lakelog_corrupt"
 
 
 @dataclass(frozen=True)
@@ -62,8 +66,8 @@ def requested(spark: SparkSession, source: Any, form: str | None, types: Types) 
             return Request(from_records(spark, source, types), repeatable=True)
         if all(isinstance(item, str) for item in source):
             named = file_format(source, form)
-            with delta.door(", ".join(source[:3])):
-                rows = from_files(spark, source, named, types)
+            with delta.door(", ".join(source[:3])), delta.source_door():
+                rows = from_files(spark, [readable(path) for path in source], named, types)
             return Request(rows, named == "parquet", tuple(source) if named == "ndjson" else ())
     if hasattr(source, "sparkSession"):
         level = source.storageLevel
@@ -92,13 +96,27 @@ def file_format(paths: Sequence[str], stated: str | None) -> str:
     return found.pop()
 
 
+def readable(path: str) -> str:
+    """A path as Spark reads exactly this one.
+
+    Raises:
+        InvalidRequest: a name that Spark takes for hidden: it would read nothing, and say nothing.
+    """
+    name = os.path.basename(path.rstrip("/"))
+    if name.startswith(("_", ".")) and name.strip("."):
+        raise InvalidRequest(f"{path}: Spark passes over files whose names begin with _ or a dot. Give it another name.")
+    return re.sub(r"([\[\]{}*?\\])", r"\\\1", path) if os.path.exists(path) else path
+
+
 def from_files(spark: SparkSession, paths: Sequence[str], form: str, types: Types) -> DataFrame:
     """Files as a request. CSV and Parquet hold records or flat columns, as a frame does; NDJSON holds a record a line."""
     from pyspark.sql import functions as F
 
-    from_file = [F.col("_metadata.file_path").alias("src"), F.col("_metadata.file_block_start").alias("block")]
+    path, start = F.col("_metadata.file_path"), F.col("_metadata.file_block_start")
     if form == "ndjson":
-        return from_lines(spark.read.text(list(paths)).select(*from_file, F.col("value").alias("text")), types)
+        lines = spark.read.text(list(paths)).select(path.alias("src"), start.alias("block"), F.col("value").alias("text"))
+        return from_lines(lines, types)
+    from_file = [path.alias(SRC), start.alias(BLOCK)]
     if form == "parquet":
         frame = spark.read.parquet(*paths)
         return _request(frame.select(*from_file, *[F.col(_tick(name)) for name in frame.columns]), frame.schema, types, text=False)
@@ -106,10 +124,10 @@ def from_files(spark: SparkSession, paths: Sequence[str], form: str, types: Type
     names = [name for name in first.columns if name]
     if not names:
         raise InvalidRequest(f"{paths[0]}: a CSV file begins with a line of column names.")
-    ddl = ", ".join(f"{_tick(name)} STRING" for name in names) + ", `_corrupt_record` STRING"
-    options = {"header": "true", "enforceSchema": "false", "columnNameOfCorruptRecord": "_corrupt_record", "multiLine": "false"}
+    ddl = ", ".join(f"{_tick(name)} STRING" for name in names) + f", {CORRUPT} STRING"
+    options = {"header": "true", "enforceSchema": "false", "columnNameOfCorruptRecord": CORRUPT, "multiLine": "false"}
     frame = spark.read.options(**options).schema(ddl).csv(list(paths))
-    shown = frame.select(*from_file, *[F.col(_tick(name)) for name in names], F.col("_corrupt_record").alias("corrupt"))
+    shown = frame.select(*from_file, *[F.col(_tick(name)) for name in names], CORRUPT)
     return _request(shown, first.schema, types, text=True)
 
 
@@ -117,7 +135,7 @@ def from_frame(frame: DataFrame, types: Types) -> DataFrame:
     """A DataFrame of records (it has a ``key`` column) or of flat columns to be packed, as a request."""
     from pyspark.sql import functions as F
 
-    nowhere = [F.lit(None).cast("string").alias("src"), F.lit(0).cast("bigint").alias("block")]
+    nowhere = [F.lit(None).cast("string").alias(SRC), F.lit(0).cast("bigint").alias(BLOCK)]
     schema = frame.schema
     return _request(frame.select(*nowhere, *[F.col(_tick(name)) for name in schema.names]), schema, types, text=False)
 
@@ -127,7 +145,7 @@ def _tick(name: str) -> str:
 
 
 def _request(frame: DataFrame, schema: StructType, types: Types, *, text: bool) -> DataFrame:
-    """A frame with ``src`` and ``block`` in front of its own columns, checked against the topic and brought to the request's columns."""
+    """A frame with `SRC` and `BLOCK` in front of its own columns, checked against the topic and brought to the request's columns."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
 
@@ -169,10 +187,11 @@ def _request(frame: DataFrame, schema: StructType, types: Types, *, text: bool) 
         value = F.when(~(flag & empty), value)
     stamp, stamp_problem = _frame_timestamp(f"{prefix}timestamp", schema, text=text)
     if text:
-        problems.insert(0, F.when(F.col("corrupt").isNotNull(), F.lit("does not have as many fields as the first line names")))
-    numbered = frame.withColumn("mid", F.monotonically_increasing_id())
+        problems.insert(0, F.when(F.col(CORRUPT).isNotNull(), F.lit("does not have as many fields as the first line names")))
+    numbered = frame.withColumn(MID, F.monotonically_increasing_id())
     return numbered.select(
-        "src", "block", F.col("mid").alias("line"), "mid", part.alias("partition"), key.alias("key"), value.alias("value"), headers.alias("headers"),
+        F.col(SRC).alias("src"), F.col(BLOCK).alias("block"), F.col(MID).alias("line"), F.col(MID).alias("mid"),
+        part.alias("partition"), key.alias("key"), value.alias("value"), headers.alias("headers"),
         stamp.alias("timestamp"), flag.alias("tombstone"), expected.alias("expected_offset"),
         F.coalesce(F.concat(F.lit("INVALID_RECORD\t"), first_problem(problems)), stamp_problem).alias("problem"),
     )  # fmt: skip
