@@ -264,7 +264,11 @@ def _numbered(log: Log, batch: Batch, pieces: Mapping[int, Piece]) -> DataFrame:
     index = F.col("partition") + zero("mid")
     segment = looked_up([piece.segment if piece else -1 for piece in places], index)
     start = looked_up([piece.start if piece else -1 for piece in places], index)
-    return batch.located().select("*", segment.alias("segment"), (F.col("position") + start).alias("offset"))
+    size = looked_up([piece.records if piece else 0 for piece in places], index)
+    # A source that gives other rows when it is read again may give them to other partitions.
+    changed = F.raise_error(F.lit(delta.SOURCE_CHANGED)).cast("bigint")
+    offset = F.when(F.col("position") < size, F.col("position") + start).otherwise(changed)
+    return batch.located().select("*", segment.alias("segment"), offset.alias("offset"))
 
 
 # ---- reading ----

@@ -56,6 +56,23 @@ def test_a_file_that_lost_records_is_told_and_the_commit_can_be_taken_back(lake:
     assert topic.verify().ok
 
 
+def test_a_file_whose_records_belong_to_other_partitions_now_fails_and_nothing_is_written(lake: Lake, tmp_path: Path) -> None:
+    topic = lake.create_topic("moves", key="STRING", value="STRING", partitions=2)
+
+    def write(name: str, partitions: list[int]) -> Path:
+        rows = {"key": ["k"] * len(partitions), "value": ["v"] * len(partitions), "partition": pyarrow.array(partitions, pyarrow.int32())}
+        parquet.write_table(pyarrow.table(rows), tmp_path / name)
+        return tmp_path / name
+
+    path, _ = write("a.parquet", [0, 0, 1]), write("b.parquet", [1])
+    batch = staging.staged(topic._log, requested(topic.spark, [str(path), str(path.with_name("b.parquet"))], None, topic.types), 1)
+    before = versions(lake.root, topic.name)
+    write("a.parquet", [1, 0, 1])
+    with pytest.raises(Refused, match="changed while it was appended"):
+        bronze.append(topic._log, batch, batch_id="b", now=1, terms=bronze.Terms(), captured=log_end(topic._log))
+    assert versions(lake.root, topic.name) == before
+
+
 def test_a_frame_that_its_owner_cached_is_read_from_there(lake: Lake) -> None:
     topic = lake.create_topic("cached", key="STRING", value="STRING")
     frame = lake.spark.range(3).selectExpr("concat('k', id) AS key", "uuid() AS value")
