@@ -40,8 +40,13 @@ def load(log: Log, name: str, request: Request, *, identity: str, chunk: int, no
     """
     if chunk < 1:
         raise InvalidRequest(f"chunk={chunk}: it is a number of records, at least 1.")
-    with delta.door(name):
+    with delta.door(name), delta.source_door():
         whole = staging.staged(log, replace(request, repeatable=False), now)
+    if whole.conditional and log.config.flag("check.expected.offsets"):
+        raise InvalidRequest(
+            f"{whole.conditional} records expect an offset, but a bulk load gives the expected offsets itself: leave them out, or append"
+            " without --bulk. Nothing was written."
+        )
     tokens = [Token(f"{identity}#{chunk}#{number}") for number in range(-(-whole.records // chunk))]
     spans: dict[int, tuple[int, int]] = {}
     end: LogEnd | None = None

@@ -44,21 +44,21 @@ def check(log: Log, batch: Batch, expected: Mapping[int, Expectation], ends: Map
 
     Cost: none where the conditions hold, but per key one scan of the keys of the partitions concerned.
     """
-    if per_key:
-        _check_keys(log, batch, ends)
-        return
     broken = [one for one in expected.values() if not one.holds(ends[one.partition])]
     if broken:
-        raise _mismatch(log, batch, broken, ends)
+        raise _mismatch(log, batch, broken, ends, of_records=not per_key)
+    if per_key:
+        _check_keys(log, batch, ends)
 
 
-def _mismatch(log: Log, batch: Batch, broken: list[Expectation], ends: Mapping[int, int]) -> ExpectedOffsetMismatch:
-    """The refusal of a request whose conditions on some partitions do not hold."""
+def _mismatch(log: Log, batch: Batch, broken: list[Expectation], ends: Mapping[int, int], *, of_records: bool) -> ExpectedOffsetMismatch:
+    """The refusal of a request whose conditions on some partitions do not hold; ``of_records``: the records' own are among them."""
     from pyspark.sql import functions as F
 
     rows = _with_offsets(batch, ends).filter(F.col("partition").isin([one.partition for one in broken]))
     wrong = (F.col("expected_offset") > UNCONDITIONAL) & (F.col("expected_offset") != F.col("offset"))
-    first = rows.filter(wrong).orderBy("record").select("record", "partition", "expected_offset", "offset").limit(1).collect()
+    shown = rows.filter(wrong).orderBy("record").select("record", "partition", "expected_offset", "offset").limit(1)
+    first = shown.collect() if of_records else []
     if first:
         record, partition, expected, actual = first[0]
     else:

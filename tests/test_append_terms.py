@@ -143,6 +143,11 @@ def test_a_bulk_load_goes_on_behind_its_own_chunks_and_stops_behind_others(lake:
         seen.append(done)
         lake.topic("t").append(records("intruder", partition=0))
 
+    stated = tmp_path / "stated.ndjson"
+    stated.write_text(json.dumps({"key": "a", "partition": 0, "expected_offset": 0}) + "\n")
+    with pytest.raises(InvalidRequest, match="gives the expected offsets itself"):
+        topic.load(str(stated), identity="stated")
+    assert versions(lake.root, "t") == before
     with pytest.raises(ExpectedOffsetMismatch):
         topic.load(str(other), identity="other", chunk=2, tell=intrude)
     assert seen == [2]
@@ -181,6 +186,13 @@ def test_settings_of_conditional_appends_do_what_they_say(lake: Lake) -> None:
     assert (appended.offsets, appended.expected_offsets_checked) == ({0: (0, 1)}, False)
     with pytest.raises(InvalidRequest, match=r"check\.expected\.offsets"):
         CommitLog(off)
+    per_key = lake.create_topic("keys", key="STRING", value="STRING", config={"check.expected.offsets.scope": "key"})
+    per_key.append(records("a", "b"))
+    before = versions(lake.root, "keys")
+    with pytest.raises(ExpectedOffsetMismatch, match="record 0 expected offset 1 of partition 0, it would get 2") as mismatch:
+        per_key.append(records("c", expected_offset=7), expected_offset={0: 1})
+    assert (mismatch.value.expected, mismatch.value.actual, versions(lake.root, "keys")) == (1, 2, before)
+    assert per_key.append(records("c", expected_offset=7), expected_offset={0: 2}).offsets == {0: (2, 3)}
     with pytest.raises(InvalidConfig, match="partition, key"):
         lake.create_topic("bad", config={"check.expected.offsets.scope": "table"})
     with pytest.raises(OffsetOutOfRange):
