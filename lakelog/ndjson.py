@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakelog import delta
@@ -94,7 +94,9 @@ def from_variant(json: Column, kind: DataType, where: str) -> tuple[Column, Colu
 
     if isinstance(kind, StructType):
         return _struct_from_variant(json, kind, where, absent, wrong(tag.startswith("OBJECT")))
-    if isinstance(kind, (ArrayType, MapType)):
+    if isinstance(kind, ArrayType) or (isinstance(kind, MapType) and kind.keyType.simpleString() == "string"):
+        return _elements_from_variant(json, kind, where, absent, wrong)
+    if isinstance(kind, MapType):
         value = F.try_variant_get(json, "$", name)
         return value, wrong(value.isNotNull())
     if name == "binary":
@@ -108,8 +110,8 @@ def from_variant(json: Column, kind: DataType, where: str) -> tuple[Column, Colu
     if name in ("tinyint", "smallint", "int", "bigint"):
         fits = fits & (tag == "BIGINT")
     elif name.startswith("decimal"):
-        exact = F.try_variant_get(json, "$", "decimal(38,18)")
-        fits = fits & (exact == value) & (tag.startswith("DECIMAL") | tag.isin("BIGINT", "STRING"))
+        exact = not_rounded(F.try_variant_get(json, "$", "string"), value, kind)
+        fits = fits & ((tag == "BIGINT") | ((tag.startswith("DECIMAL") | (tag == "STRING")) & exact))
     elif name in ("double", "float"):
         fits = fits & (tag.startswith("DECIMAL") | tag.isin("BIGINT", "DOUBLE"))
     elif name == "boolean":
@@ -117,6 +119,35 @@ def from_variant(json: Column, kind: DataType, where: str) -> tuple[Column, Colu
     else:
         fits = fits & (tag == "STRING")
     return value, wrong(fits)
+
+
+def not_rounded(text: Column, value: Column, kind: DataType) -> Column:
+    """Whether a number's text has no more digits than the decimal that was made of it."""
+    from pyspark.sql import functions as F
+
+    scale: int = kind.scale  # type: ignore[attr-defined]
+    fraction = F.regexp_extract(text, r"\.([0-9]*?)0*$", 1)
+    return F.when(F.lower(text).contains("e"), text.try_cast("decimal(38,18)") == value).otherwise(F.length(fraction) <= scale)
+
+
+def _elements_from_variant(
+    json: Column, kind: DataType, where: str, absent: Column, wrong: Callable[[Column], Column]
+) -> tuple[Column, Column]:
+    """A JSON array, or an object as a map with text for keys, each element as strictly as a value of its own."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import ArrayType, MapType
+
+    if isinstance(kind, ArrayType):
+        elements = F.try_variant_get(json, "$", "array<variant>")
+        value = F.transform(elements, lambda one: from_variant(one, kind.elementType, f"{where}[]")[0])
+        problems = F.transform(elements, lambda one: from_variant(one, kind.elementType, f"{where}[]")[1])
+    else:
+        assert isinstance(kind, MapType)
+        elements, inside = F.try_variant_get(json, "$", "map<string,variant>"), kind.valueType
+        value = F.transform_values(elements, lambda _, one: from_variant(one, inside, f"{where}[]")[0])
+        problems = F.transform(F.map_values(elements), lambda one: from_variant(one, inside, f"{where}[]")[1])
+    first = F.try_element_at(F.filter(problems, lambda one: one.isNotNull()), F.lit(1))
+    return F.when(~absent & first.isNull(), value), first_problem([wrong(elements.isNotNull()), first])
 
 
 def _struct_from_variant(json: Column, kind: StructType, where: str, absent: Column, wrong: Column) -> tuple[Column, Column]:

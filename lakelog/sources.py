@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from lakelog import delta
 from lakelog.config import did_you_mean
 from lakelog.errors import InvalidRequest
-from lakelog.ndjson import from_lines, from_records
+from lakelog.ndjson import from_lines, from_records, not_rounded
 from lakelog.records import (
     FLAT_FIELDS,
     HEADERS,
@@ -232,9 +232,8 @@ def _fitted(column: Column, have: DataType, want: DataType | str, name: str, *, 
         if target == "binary":
             return F.encode(column, "UTF-8"), none
         cast = column.try_cast(want)
-        return cast, F.when(
-            column.isNotNull() & cast.isNull(), F.concat(F.lit(f"{name} should be {target} but is "), F.substring(column, 1, 60))
-        )
+        unread = cast.isNull() | ~not_rounded(column, cast, want) if isinstance(want, DecimalType) else cast.isNull()
+        return cast, F.when(column.isNotNull() & unread, F.concat(F.lit(f"{name} should be {target} but is "), F.substring(column, 1, 60)))
     if source == "binary" and target == "string":
         return column.cast("string"), F.when(~F.is_valid_utf8(column.cast("string")), F.lit(f"{name} is not UTF-8 text"))
     if WIDER.get(source, 9) < WIDER.get(target, 0) or (source == "int" and name in ("partition", "_partition")):
