@@ -14,7 +14,7 @@ from lakelog.results import Appended
 from lakelog.sources import requested
 from lakelog.staging import Log
 from lakelog.tail import LogEnd, log_end
-from lakelog.tokens import Token
+from lakelog.tokens import Token, TokenKnown
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def append(
     batch_id = uuid.uuid4().hex
     try:
         version, pieces, end = bronze.append(log, batch, batch_id=batch_id, now=now, terms=terms, captured=captured)
-    except bronze.TokenKnown as first:
+    except TokenKnown as first:
         if mark is None:
             raise
         return _repeated(log, name, mark, first.answer), None

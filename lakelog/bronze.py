@@ -31,7 +31,7 @@ from lakelog.staging import Batch, Log
 from lakelog.steps import BatchEnd
 from lakelog.table import TableRef
 from lakelog.tail import LogEnd, log_end, note
-from lakelog.tokens import Token
+from lakelog.tokens import Token, TokenKnown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -162,14 +162,6 @@ def append(
                 raise TokenKnown(answer)
         current = log_end(log, sorted(current.tails))
     raise Conflict(f"{log.table}: other writers were first {ATTEMPTS} times in a row. Nothing was written; try again later.")
-
-
-class TokenKnown(Exception):  # not an error: the answer of a repeat
-    """The token's batch stands in the log already: ``answer`` is what its first append was told."""
-
-    def __init__(self, answer: dict[str, Any]) -> None:
-        super().__init__("the token is known")
-        self.answer = answer
 
 
 def _end_after(log: Log, version: int, batch_id: str, before: LogEnd, tails: dict[int, Tail]) -> LogEnd | None:

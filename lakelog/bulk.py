@@ -17,7 +17,7 @@ from lakelog.results import Loaded
 from lakelog.sources import Request
 from lakelog.staging import Batch, Log
 from lakelog.tail import LogEnd, log_end
-from lakelog.tokens import Token
+from lakelog.tokens import Token, TokenKnown
 
 
 def load(log: Log, name: str, request: Request, *, identity: str, chunk: int, now: int, tell: Callable[[int, int], None]) -> Loaded:
@@ -61,7 +61,7 @@ def load(log: Log, name: str, request: Request, *, identity: str, chunk: int, no
             try:
                 _, pieces, end = bronze.append(log, part, batch_id=uuid.uuid4().hex, now=now, terms=terms, captured=captured)
                 got = {index: (piece.start, piece.end) for index, piece in pieces.items()}
-            except bronze.TokenKnown as known:
+            except TokenKnown as known:
                 got, end = known.answer["offsets"], None
         else:
             got = answer["offsets"]

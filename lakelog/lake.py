@@ -16,14 +16,12 @@ from lakelog.errors import Conflict, Invalid, InvalidConfig, InvalidRequest, Not
 from lakelog.ordering import OrderingRule
 from lakelog.records import Types, declared_type, flat_columns
 from lakelog.staging import Log
-from lakelog.table import TableRef, quoted
+from lakelog.table import TableRef, check_topic_name, quoted
 from lakelog.topic import FORMAT_VERSION, PREFIX, At, Topic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-TOPIC_NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
-RESERVED_ENDINGS = ("_bronze", "_silver", "_quarantine", "_deleted", "_log", "_fresh")
 TOPIC_PROPERTY = f"{PREFIX}lake.topic."
 RUNS = "started_at TIMESTAMP, ended_at TIMESTAMP, run_id STRING, verb STRING, topic STRING, error STRING, report STRING"
 
@@ -31,21 +29,6 @@ RUNS = "started_at TIMESTAMP, ended_at TIMESTAMP, run_id STRING, verb STRING, to
 def system_clock() -> int:
     """The machine's clock in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
-
-
-def check_topic_name(name: str) -> None:
-    """Refuse a name that could not be a table's in every catalog, or that would clash with a table or view of another topic.
-
-    Raises:
-        InvalidRequest: saying what a name looks like.
-    """
-    if not TOPIC_NAME.match(name) or len(name) > 200:
-        raise InvalidRequest(f"{name!r} is no topic name: lower-case letters, digits and _, beginning with a letter.", name="INVALID_TOPIC")
-    ending = next((ending for ending in RESERVED_ENDINGS if name.endswith(ending)), None)
-    if ending or name.startswith("lakelog_"):
-        raise InvalidRequest(
-            f"{name!r} is no topic name: {ending or 'lakelog_'} is reserved for lakelog's own tables.", name="INVALID_TOPIC"
-        )
 
 
 class Lake:
@@ -136,7 +119,9 @@ class Lake:
         """Set lake-wide defaults under Kafka's broker names (None removes one); topics that do not say otherwise follow.
 
         Raises:
-            InvalidConfig: an unknown name or an illegal value; nothing was set.
+            InvalidConfig: an unknown name, an illegal value or a combination that no topic could use; nothing was set.
+
+        Cost: one commit; for `silver.SHAPING` a look at every topic, and a commit on each silver that follows.
         """
         self._opened()
         parsed = config.parse({name: value for name, value in settings.items() if value is not None}, lake=True)
@@ -144,8 +129,14 @@ class Lake:
         for name in settings:
             if name not in known:
                 raise InvalidConfig(f"There is no lake-wide default {name!r}.{did_you_mean(name, known)}", setting=name)
+        after = {**self._defaults(), **parsed}
+        TopicConfig({}, {name: text for name, text in after.items() if settings.get(name, text) is not None}).check()
         changes: dict[str, str | None] = {PREFIX + name: parsed.get(name) for name in settings}
         table_properties.change(self.spark, self._table, changes)
+        if silver.SHAPING & set(settings):
+            for name in self.topics():
+                topic = self._topic(name)
+                silver.follow(self.spark, topic.silver, topic.config)
 
     def describe(self) -> list[dict[str, Any]]:
         """The lake-wide defaults: Kafka's broker name, value, origin (lake or default) and what it means. No Spark job."""
@@ -219,7 +210,14 @@ class Lake:
         rule = OrderingRule.from_config(settings)
         rule.version_type(types.value)
         bronze_table, silver_table = TableRef.of(self.root, name, "bronze"), TableRef.of(self.root, name, "silver")
-        if table_properties.exists(self.spark, bronze_table):
+        known = table_properties.read(self.spark, bronze_table)
+        if known is not None:
+            identity = known.get(f"{PREFIX}topic.uuid")
+            if identity is not None and name not in self.topics():
+                # Its creation was cut off right before its end.
+                self._note({TOPIC_PROPERTY + name: identity})
+                found = self._topic(name)
+                views.create(self.spark, name, self.root, found.silver, found.bronze, found.types)
             raise InvalidRequest(f"The topic {name} exists already in {self.root}. Open it with topic({name!r}), or choose another name.",
                                  name="TOPIC_ALREADY_EXISTS")  # fmt: skip
         self._refuse_foreign_tables(name, silver_table)
@@ -238,7 +236,7 @@ class Lake:
         bronze.create(self.spark, bronze_table, types, partitions=partitions, now=now, properties=properties)
         self._note({TOPIC_PROPERTY + name: identity})
         topic = self._topic(name)
-        views.persist(self.spark, name, self.root, silver_table, bronze_table, types)
+        views.create(self.spark, name, self.root, silver_table, bronze_table, types)
         return topic
 
     def _refuse_foreign_tables(self, name: str, silver_table: TableRef) -> None:

@@ -60,12 +60,25 @@ def skipping_columns(key: DataType) -> str:
     return ",".join(["partition", *keys, "offset", "timestamp"])
 
 
+# The settings that silver carries as properties of its own.
+SHAPING = {"snapshot.retention.ms", "deletion.vectors"}
+
+
 def delta_properties(settings: TopicConfig) -> dict[str, str]:
     """The Delta properties of silver that follow from a configuration; its versions stay readable for ``snapshot.retention.ms``."""
     seconds = max(1, -(-settings.number("snapshot.retention.ms") // 1000))
     # Delta wants both of them, together.
     kept = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), f"interval {seconds} seconds")
     return {**kept, "delta.enableDeletionVectors": str(settings.flag("deletion.vectors")).lower()}
+
+
+def follow(spark: SparkSession, table: TableRef, settings: TopicConfig) -> None:
+    """Give silver the Delta properties that follow from a configuration, where it has others: a lake's default may have changed."""
+    stored = table_properties.read(spark, table) or {}
+    changes = {name: text for name, text in delta_properties(settings).items() if stored.get(name) != text}
+    if changes:
+        # Delta wants the retentions together.
+        table_properties.change(spark, table, delta_properties(settings))
 
 
 def create(log: Log, table: TableRef, *, uuid: str, now: int, properties: Mapping[str, str]) -> None:

@@ -1,13 +1,34 @@
-"""Where a Delta table is: its path or its catalog name, and how SQL names it. Names are quoted here alone."""
+"""Where a Delta table is: its path or its catalog name, how SQL names it, what a topic may be called. Names are quoted here alone."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+from lakelog.errors import InvalidRequest
+
+TOPIC_NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
+RESERVED_ENDINGS = ("_bronze", "_silver", "_quarantine", "_deleted", "_log", "_fresh")
 
 
 def quoted(name: str) -> str:
     """A name as one quoted SQL identifier."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def check_topic_name(name: str) -> None:
+    """Refuse a name that could not be a table's in every catalog, or that would clash with a table or view of another topic.
+
+    Raises:
+        InvalidRequest: saying what a name looks like.
+    """
+    if not TOPIC_NAME.match(name) or len(name) > 200:
+        raise InvalidRequest(f"{name!r} is no topic name: lower-case letters, digits and _, beginning with a letter.", name="INVALID_TOPIC")
+    ending = next((ending for ending in RESERVED_ENDINGS if name.endswith(ending)), None)
+    if ending or name.startswith("lakelog_"):
+        raise InvalidRequest(
+            f"{name!r} is no topic name: {ending or 'lakelog_'} is reserved for lakelog's own tables.", name="INVALID_TOPIC"
+        )
 
 
 @dataclass(frozen=True)

@@ -82,3 +82,11 @@ class Token:
 def remembered_since(log: Log, now: int) -> int:
     """Tokens written at or before this time (milliseconds) are forgotten (``producer.id.expiration.ms``)."""
     return now - log.config.number("producer.id.expiration.ms")
+
+
+class TokenKnown(Exception):  # not an error: the answer of a repeat
+    """The token's batch stands in the log already: ``answer`` is what its first append was told."""
+
+    def __init__(self, answer: dict[str, Any]) -> None:
+        super().__init__("the token is known")
+        self.answer = answer

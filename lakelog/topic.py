@@ -231,10 +231,9 @@ class Topic:
             noted = evolution.widen(self.spark, (self.silver, self.bronze), self.types, kind)
             table_properties.change(self.spark, self.bronze, {f"{PREFIX}topic.types": noted})
             self.refresh()
-            views.persist(self.spark, self.name, self.root, self.silver, self.bronze, self.types)
+            views.create(self.spark, self.name, self.root, self.silver, self.bronze, self.types)
         table_properties.change(self.spark, self.bronze, {PREFIX + name: text for name, text in changes.items()})
-        if silver.delta_properties(after) != silver.delta_properties(self.config):
-            table_properties.change(self.spark, self.silver, silver.delta_properties(after))
+        silver.follow(self.spark, self.silver, after)
         return self.describe()
 
     # ---- reading ----

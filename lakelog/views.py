@@ -51,7 +51,7 @@ def statements(topic: str, schema: str, silver: TableRef, bronze: TableRef, type
     ]
 
 
-def persist(spark: SparkSession, topic: str, schema: str, silver: TableRef, bronze: TableRef, types: Types) -> None:
+def create(spark: SparkSession, topic: str, schema: str, silver: TableRef, bronze: TableRef, types: Types) -> None:
     """Make a topic's views in its catalog schema, or make them anew; nothing under a path."""
     if "/" in schema:
         return

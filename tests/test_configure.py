@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lakelog import InvalidConfig, Lake, Refused
+from lakelog import InvalidConfig, InvalidRequest, Lake, Refused, Topic, table_properties
+from lakelog.lake import TOPIC_PROPERTY
 from tests.tables import versions
 
 
@@ -48,3 +49,27 @@ def test_another_rule_takes_a_rebuild_once_there_are_rows_and_nothing_before(lak
 
     assert [row["v"] for row in topic.latest().collect()] == [1]
     assert topic.merge().version is None
+
+
+def test_a_lakes_default_reaches_the_tables_that_carry_it(lake: Lake) -> None:
+    topic, own = lake.create_topic("t"), lake.create_topic("own", config={"snapshot.retention.ms": 3_600_000})
+    lake.configure({"snapshot.retention.ms": 90 * 86_400_000})
+
+    def kept(one: Topic) -> str | None:
+        return (table_properties.read(lake.spark, one.silver) or {}).get("delta.deletedFileRetentionDuration")
+
+    assert (kept(topic), kept(own)) == ("interval 7776000 seconds", "interval 3600 seconds")
+    before = versions(lake.root, "t")
+    with pytest.raises(InvalidConfig, match=r"compaction\.strategy=column needs"):
+        lake.configure({"log.cleaner.compaction.strategy": "column"})
+    lake.configure({"snapshot.retention.ms": 90 * 86_400_000})
+    assert versions(lake.root, "t") == before
+
+
+def test_a_creation_cut_off_before_the_topic_was_listed_is_finished_by_the_next(lake: Lake) -> None:
+    topic = lake.create_topic("t")
+    table_properties.change(lake.spark, lake._table, {f"{TOPIC_PROPERTY}t": None})
+    assert lake.topics() == []
+    with pytest.raises(InvalidRequest, match="exists already"):
+        lake.create_topic("t")
+    assert (lake.topics(), lake.topic("t").uuid) == (["t"], topic.uuid)
