@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import re
 import threading
 import uuid
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,8 @@ from lakelog.delta_errors import SOURCE_CHANGED as SOURCE_CHANGED
 from lakelog.delta_errors import condition_of
 from lakelog.delta_errors import door as door
 from lakelog.delta_errors import source_door as source_door
-from lakelog.errors import Conflict, Damaged, InvalidRequest, NotFound
+from lakelog.errors import Conflict, Damaged, NotFound
+from lakelog.filesystem import filesystem
 from lakelog.statement import FEW, during, interpreted
 from lakelog.table import TableRef, quoted
 
@@ -137,6 +137,16 @@ def read(spark: SparkSession, table: TableRef, at: int | datetime.datetime | Non
         return spark.sql(f"SELECT * FROM {table.sql()} VERSION AS OF {int(at)}")  # noqa: S608
 
 
+def uncached(spark: SparkSession, table: TableRef) -> DataFrame:
+    """The table as it is, not as the session's cache has it, which does not see what other processes commit: a copy there is dropped.
+
+    Cost: the plan of one scan is made; no Spark job.
+    """
+    rows = read(spark, table)
+    level = rows.storageLevel
+    return rows.unpersist() if level.useMemory or level.useDisk else rows
+
+
 def version_at(spark: SparkSession, table: TableRef, at: datetime.datetime) -> int:
     """The version that a table had at a time; after the newest commit, that one.
 
@@ -205,6 +215,7 @@ def insert_guarded(rows: DataFrame, table: TableRef, guard: str, *, count: int, 
     from pyspark.sql import functions as F
 
     spark = rows.sparkSession
+    uncached(spark, table)
     view = f"lakelog_{uuid.uuid4().hex}"
     rows.createOrReplaceTempView(view)
     written = Observation(view)
@@ -282,15 +293,3 @@ def drop(spark: SparkSession, table: TableRef) -> None:
         return
     files, path = filesystem(table.path)
     files.delete_dir(path)
-
-
-def filesystem(location: str) -> tuple[Any, str]:
-    """The file system of a path or URI and the path within it (pyarrow's, credentials from the environment)."""
-    from pyarrow import fs
-
-    try:
-        if "://" in location:
-            return fs.FileSystem.from_uri(re.sub(r"^s3[an]://", "s3://", location))  # type: ignore[no-any-return]
-        return fs.LocalFileSystem(), location.removeprefix("file:")
-    except Exception as error:
-        raise InvalidRequest(f"{location}: pyarrow cannot open this file system: {error}") from error

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from lakelog import delta
 from lakelog.errors import NotFound
+from lakelog.filesystem import filesystem
 
 BLOCK = 1 << 20
 
@@ -23,7 +23,7 @@ def of_files(paths: Sequence[str]) -> str:
 
     whole = hashlib.sha256()
     for location in paths:
-        files, path = delta.filesystem(location)
+        files, path = filesystem(location)
         found = files.get_file_info(path)
         entries = [found]
         if found.type == fs.FileType.Directory:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lakelog import bronze, config, delta, evolution, silver, table_properties, views
 from lakelog.config import SETTINGS, TopicConfig, did_you_mean
 from lakelog.errors import Conflict, Invalid, InvalidConfig, InvalidRequest, NotFound, TopicNotFound
+from lakelog.filesystem import filesystem
 from lakelog.ordering import OrderingRule
 from lakelog.records import Types, declared_type, flat_columns
 from lakelog.staging import Log
@@ -100,7 +101,7 @@ class Lake:
     def _refuse_foreign_files(self) -> None:
         from pyarrow import fs
 
-        files, path = delta.filesystem(self.root)
+        files, path = filesystem(self.root)
         found = [entry.base_name for entry in files.get_file_info(fs.FileSelector(path, allow_not_found=True))]
         # A first topic whose creation was cut off, or is under way, left nothing else.
         found = [name for name in found if not name.startswith(".") and name != "_lakelog"]
@@ -216,8 +217,7 @@ class Lake:
             if identity is not None and name not in self.topics():
                 # Its creation was cut off right before its end.
                 self._note({TOPIC_PROPERTY + name: identity})
-                found = self._topic(name)
-                views.create(self.spark, name, self.root, found.silver, found.bronze, found.types)
+                views.create(self.spark, name, self.root, silver_table, bronze_table, self._topic(name).types)
             raise InvalidRequest(f"The topic {name} exists already in {self.root}. Open it with topic({name!r}), or choose another name.",
                                  name="TOPIC_ALREADY_EXISTS")  # fmt: skip
         self._refuse_foreign_tables(name, silver_table)
@@ -286,7 +286,7 @@ class Lake:
             if table_properties.exists(self.spark, table):
                 delta.drop(self.spark, table)
         if "/" in self.root:
-            files, path = delta.filesystem(f"{self.root}/{name}")
+            files, path = filesystem(f"{self.root}/{name}")
             if not files.get_file_info(path).is_file and files.get_file_info(path).type.name == "Directory":
                 files.delete_dir(path)
         self._note({TOPIC_PROPERTY + name: None})

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from lakelog import bronze, commit_file, staging
+from lakelog import bronze, commit_file, delta, staging
 from lakelog.errors import Damaged, InvalidRecords
 from lakelog.sources import requested
 from lakelog.table import TableRef
 from lakelog.tail import log_end
+from tests.benchmarks.append import long_log
 from tests.tables import versions
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from lakelog import Lake, Topic
 
 
@@ -106,3 +106,18 @@ def test_what_others_appended_to_other_partitions_during_an_append_is_merged(lak
     mine._end = end
     merged = mine.merge()
     assert (merged.inserted, merged.remaining, merged.to_offsets) == (2, 0, {0: 1, 1: 1})
+
+
+def test_a_log_that_the_session_cached_is_read_as_it_is(lake: Lake) -> None:
+    """A session's cache does not see other processes' commits: the guard of an append would let offsets be given twice."""
+    topic = topic_of(lake, "t")
+    captured, now = log_end(topic._log), lake.clock()
+    delta.read(lake.spark, topic.bronze).cache().count()
+    long_log(Path(lake.root) / "t" / "bronze", 3, now - 3)
+    batch = staging.staged(topic._log, requested(lake.spark, [record("a")], None, topic.types), now)
+
+    bronze.append(topic._log, batch, batch_id="x", now=now, terms=bronze.Terms(), captured=captured)
+    assert lake.topic("t").ends() == {0: 4}
+    delta.read(lake.spark, topic.bronze).cache().count()
+    assert topic.append([record("b")]).offsets == {0: (4, 5)}
+    assert topic.verify().ok

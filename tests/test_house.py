@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 FLOORS = (
     ("errors", "failpoint"),
     ("results", "config", "records", "ordering", "condition", "segments", "steps", "table"),
-    ("prerequisites", "session", "delta_errors", "statement", "commit_file", "table_properties", "delta"),
+    ("prerequisites", "session", "delta_errors", "statement", "commit_file", "table_properties", "filesystem", "delta"),
     (
         "ndjson",
         "sources",
