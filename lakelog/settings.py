@@ -17,7 +17,6 @@ What the command line says goes before the environment (``LAKELOG_ROOT``, ``LAKE
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from lakelog.config import did_you_mean
 from lakelog.errors import InvalidConfig, InvalidRequest
 from lakelog.session import local_session
+from lakelog.table import absolute_root
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -99,9 +99,9 @@ def load(
     file = here / named if named else find(here)
     content = _read(file) if file else {}
     session = content.get("session", {})
-    stated = absolute(root or environment.get("LAKELOG_ROOT") or "", here)
+    stated = absolute_root(root or environment.get("LAKELOG_ROOT") or "", here)
     return Settings(
-        root=stated or (absolute(content["root"], file.parent.absolute()) if file and "root" in content else None),
+        root=stated or (absolute_root(content["root"], file.absolute().parent) if file and "root" in content else None),
         master=session.get("master", Settings.master),
         memory=session.get("memory", Settings.memory),
         spark={name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in session.get("config", {}).items()},
@@ -113,13 +113,6 @@ def find(folder: Path) -> Path | None:
     """The lakelog.toml of a folder or the nearest one above it."""
     start = folder.absolute()
     return next((parent / FILE for parent in (start, *start.parents) if (parent / FILE).is_file()), None)
-
-
-def absolute(root: str, folder: Path) -> str:
-    """A root with a relative path made absolute; URIs and catalog schemas (no ``/``) stay as they are."""
-    if "/" not in root or re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", root):
-        return root
-    return os.path.abspath(folder / Path(root).expanduser())
 
 
 def _read(file: Path) -> dict[str, Any]:

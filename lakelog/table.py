@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 
@@ -29,6 +30,13 @@ def check_topic_name(name: str) -> None:
         raise InvalidRequest(
             f"{name!r} is no topic name: {ending or 'lakelog_'} is reserved for lakelog's own tables.", name="INVALID_TOPIC"
         )
+
+
+def absolute_root(root: str, folder: str | os.PathLike[str] = "") -> str:
+    """A root whose relative path is made absolute, from a folder (the current one); URIs and catalog schemas (no ``/``) stay as they are."""
+    if "/" not in root or re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", root):
+        return root
+    return os.path.abspath(os.path.join(folder, os.path.expanduser(root)))
 
 
 @dataclass(frozen=True)
