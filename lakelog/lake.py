@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
-import uuid
 import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from lakelog import bronze, config, delta, evolution, silver, table_properties, views
-from lakelog.config import SETTINGS, TopicConfig, did_you_mean
-from lakelog.errors import Conflict, Invalid, InvalidConfig, InvalidRequest, NotFound, TopicNotFound
+from lakelog import delta, silver, table_properties, topic_tables, views
+from lakelog.config import SETTINGS, TopicConfig, did_you_mean, parse
+from lakelog.errors import Conflict, InvalidConfig, InvalidRequest, NotFound, TopicNotFound
 from lakelog.filesystem import filesystem
 from lakelog.ordering import OrderingRule
 from lakelog.records import Types, declared_type, flat_columns
-from lakelog.staging import Log
-from lakelog.table import TableRef, check_topic_name, quoted
+from lakelog.table import TableRef, absolute_root, check_topic_name, quoted
 from lakelog.topic import FORMAT_VERSION, PREFIX, At, Topic
 
 if TYPE_CHECKING:
@@ -52,9 +49,7 @@ class Lake:
                 f"{root!r} is no root: a path holds a / (./lake, /data/lake, s3a://…), a catalog schema is a name like main.lakelog."
             )
         self.spark = spark
-        self.root = root if root == "/" else root.rstrip("/")
-        if "/" in root and not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", root):
-            self.root = os.path.abspath(root)
+        self.root = absolute_root(root).rstrip("/") or "/"
         self.clock = clock
         self._table = TableRef.of(self.root, "_lakelog", "runs")
 
@@ -120,12 +115,13 @@ class Lake:
         """Set lake-wide defaults under Kafka's broker names (None removes one); topics that do not say otherwise follow.
 
         Raises:
-            InvalidConfig: an unknown name, an illegal value or a combination that no topic could use; nothing was set.
+            InvalidConfig: an unknown name, an illegal value, or a combination under which a topic without settings of its own could not
+                work (the strategy ``column``, whose fields each topic names for itself); nothing was set.
 
         Cost: one commit; for `silver.SHAPING` a look at every topic, and a commit on each silver that follows.
         """
         self._opened()
-        parsed = config.parse({name: value for name, value in settings.items() if value is not None}, lake=True)
+        parsed = parse({name: value for name, value in settings.items() if value is not None}, lake=True)
         known = {setting.lake_name for setting in SETTINGS.values() if not setting.fixed}
         for name in settings:
             if name not in known:
@@ -193,7 +189,7 @@ class Lake:
             config: settings by Kafka's names; a legal setting that cannot be meant is a Python warning.
 
         Raises:
-            InvalidRequest: the name is none, or taken.
+            InvalidRequest: the name is none, or taken; a creation that was cut off is completed first.
             InvalidConfig: types or settings are wrong; nothing was created.
 
         Cost: three small Delta tables, one commit each.
@@ -201,55 +197,26 @@ class Lake:
         check_topic_name(name)
         if not 1 <= partitions <= 10_000:
             raise InvalidConfig(f"partitions={partitions}: a topic has 1 to 10000 partitions.")
-        stored = parse_settings(config)
-        if self._properties() is None:
-            self._create()
+        stored, is_lake = parse(config or {}), self.is_lake()
         settings = TopicConfig(stored, self._defaults())
         settings.check()
         types = Types(declared_type(self.spark, key, what="key"), declared_type(self.spark, value, what="value"))
         flat_columns(types.key, types.value)
-        rule = OrderingRule.from_config(settings)
-        rule.version_type(types.value)
-        bronze_table, silver_table = TableRef.of(self.root, name, "bronze"), TableRef.of(self.root, name, "silver")
-        known = table_properties.read(self.spark, bronze_table)
-        if known is not None:
-            identity = known.get(f"{PREFIX}topic.uuid")
-            if identity is not None and name not in self.topics():
-                # Its creation was cut off right before its end.
-                self._note({TOPIC_PROPERTY + name: identity})
-                views.create(self.spark, name, self.root, silver_table, bronze_table, self._topic(name).types)
+        OrderingRule.from_config(settings).version_type(types.value)
+        if not is_lake:
+            self._create()
+        made = topic_tables.make_log(self.spark, self.root, name, types, partitions=partitions, settings=stored, now=self.clock())
+        if made:
+            for setting, warning in settings.warnings().items():
+                warnings.warn(f"{setting}: {warning}", stacklevel=2)
+        if made or name not in self.topics():
+            topic = self._topic(name)
+            topic_tables.complete(topic, now=self.clock())
+            self._note({TOPIC_PROPERTY + name: topic.uuid})
+        if not made:
             raise InvalidRequest(f"The topic {name} exists already in {self.root}. Open it with topic({name!r}), or choose another name.",
                                  name="TOPIC_ALREADY_EXISTS")  # fmt: skip
-        self._refuse_foreign_tables(name, silver_table)
-        for setting, warning in settings.warnings().items():
-            warnings.warn(f"{setting}: {warning}", stacklevel=2)
-        identity, now = str(uuid.uuid4()), self.clock()
-        marks = {f"{PREFIX}format": str(FORMAT_VERSION), f"{PREFIX}topic.uuid": identity}
-        log = Log(self.spark, bronze_table, silver_table, types, partitions, settings, rule)
-        silver.create(log, silver_table, uuid=identity, now=now, properties={**marks, **silver.delta_properties(settings)})
-        properties = {
-            **marks,
-            f"{PREFIX}topic.partitions": str(partitions),
-            f"{PREFIX}topic.types": evolution.types_json(types.key, types.value),
-            **{PREFIX + setting: text for setting, text in stored.items()},
-        }
-        bronze.create(self.spark, bronze_table, types, partitions=partitions, now=now, properties=properties)
-        self._note({TOPIC_PROPERTY + name: identity})
-        topic = self._topic(name)
-        views.create(self.spark, name, self.root, silver_table, bronze_table, types)
         return topic
-
-    def _refuse_foreign_tables(self, name: str, silver_table: TableRef) -> None:
-        """Refuse to create a topic over what is not lakelog's: the tables and views of a schema are everybody's."""
-        stored = table_properties.read(self.spark, silver_table)
-        taken = [str(silver_table)] if stored is not None and f"{PREFIX}topic.uuid" not in stored else []
-        if "/" not in self.root:
-            taken += [view for view in views.names(name) if self.spark.catalog.tableExists(f"{self.root}.{view}")]
-        if taken:
-            raise InvalidRequest(
-                f"{taken[0]} is there already and is not lakelog's: the topic {name} needs that name. Choose another name for the topic."
-                " Nothing was created.", name="TOPIC_ALREADY_EXISTS",
-            )  # fmt: skip
 
     def _note(self, changes: Mapping[str, str | None]) -> None:
         """Change the list of topics; another writer's change at the same time is no reason to fail."""
@@ -271,24 +238,10 @@ class Lake:
         """
         check_topic_name(name)
         listed = TOPIC_PROPERTY + name in self._opened()
-        for kind in ("bronze", "silver"):
-            stored = table_properties.read(self.spark, TableRef.of(self.root, name, kind))
-            if stored is not None and f"{PREFIX}topic.uuid" not in stored:
-                raise Invalid(f"{TableRef.of(self.root, name, kind)} is not lakelog's. Nothing was deleted.", name="NOT_A_TOPIC")
+        topic_tables.require_own(self.spark, self.root, name)
         if not listed:
             self.topic(name)
-        if "/" not in self.root:
-            views.drop(self.spark, name, self.root)
-        for view in views.names(name):
-            self.spark.catalog.dropTempView(view)
-        for kind in ("bronze", "silver"):
-            table = TableRef.of(self.root, name, kind)
-            if table_properties.exists(self.spark, table):
-                delta.drop(self.spark, table)
-        if "/" in self.root:
-            files, path = filesystem(f"{self.root}/{name}")
-            if not files.get_file_info(path).is_file and files.get_file_info(path).type.name == "Directory":
-                files.delete_dir(path)
+        topic_tables.drop(self.spark, self.root, name)
         self._note({TOPIC_PROPERTY + name: None})
 
     def sql(self, query: str, *, at: At = None) -> DataFrame:
@@ -323,8 +276,3 @@ class Lake:
                 listed = ", ".join(existing) or "none"
                 raise NotFound(f"{first} Views: {listed}.", name="UNKNOWN_TABLE", existing=existing) from error
             raise InvalidRequest(f"The query is wrong: {first}", name="INVALID_QUERY") from error
-
-
-def parse_settings(settings: Mapping[str, Any] | None) -> dict[str, str]:
-    """A topic's settings, checked one by one, as they are stored."""
-    return config.parse(settings or {})

@@ -30,7 +30,7 @@ def merge(log: Log, name: str, asked: Asked, *, uuid: str, now: int, known: LogE
         log: the topic's log.
         name: the topic's name.
         asked: what was asked.
-        uuid: the topic's identity, for a silver that is computed anew.
+        uuid: the topic's identity, which silver must bear.
         now: the merge's time in milliseconds.
         known: the log's end as this process last saw it.
 
@@ -41,7 +41,7 @@ def merge(log: Log, name: str, asked: Asked, *, uuid: str, now: int, known: LogE
         VersionMismatch: silver is at another version.
         Refused: silver was made under another rule (RULE_CHANGED).
         LogIncomplete: a rebuild needs records that are gone.
-        Damaged: silver is beyond the log.
+        Damaged: silver is beyond the log, or another log's.
         Conflict: another commit touched the same buckets meanwhile.
         After any of them silver is as it was.
     """
@@ -50,6 +50,11 @@ def merge(log: Log, name: str, asked: Asked, *, uuid: str, now: int, known: LogE
         raise VersionMismatch(
             f"{name}: silver is at version {state.version}, not at {asked.expected_version}. Nothing was changed. Look at it, then decide.",
             expected=asked.expected_version, actual=state.version,
+        )  # fmt: skip
+    if state.uuid != uuid and not asked.rebuild:
+        raise Damaged(
+            f"{name}: {log.silver} is the latest table of another log. Compute it anew with merge(rebuild=True), or bring the right one back.",
+            expected=uuid, actual=state.uuid,
         )  # fmt: skip
     # In this order: a log end read first could lie before what another merge has folded meanwhile.
     end = log_end(log, known=known)

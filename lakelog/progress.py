@@ -101,6 +101,11 @@ class Progress:
         return OrderingRule.from_json(next(iter(self.controls.values()))["rule"])
 
     @property
+    def uuid(self) -> str:
+        """The identity of the topic that silver was made for."""
+        return str(next(iter(self.controls.values()))["topic"])
+
+    @property
     def empty(self) -> bool:
         """Whether nothing was merged yet: silver holds no rows."""
         return all(mark.offset < 0 for mark in self.marks.values())

@@ -81,13 +81,12 @@ def follow(spark: SparkSession, table: TableRef, settings: TopicConfig) -> None:
         table_properties.change(spark, table, delta_properties(settings))
 
 
-def create(log: Log, table: TableRef, *, uuid: str, now: int, properties: Mapping[str, str]) -> None:
-    """Create an empty latest table whose progress stands before the log's first record; a leftover of a broken creation is replaced."""
+def create(log: Log, table: TableRef, *, uuid: str, now: int, properties: Mapping[str, str], replace: bool) -> None:
+    """Create an empty latest table whose progress stands before the log's first record, or ``replace`` what is there by it."""
     nothing = dict.fromkeys(range(log.partitions), 0)
     state = Progress.start(nothing, nothing, {}, rule=log.rule, uuid=uuid, generation=0)
     frame = _control_rows(log, state, list(nothing), now)
     properties = {"delta.dataSkippingStatsColumns": skipping_columns(log.types.key), **properties}
-    replace = table_properties.exists(log.spark, table)
     delta.create(frame, table, partitioned_by=("bucket",), properties=properties, replace=replace, user_metadata=state.note())
 
 
@@ -267,7 +266,8 @@ def rebuild(log: Log, table: TableRef, state: Progress, ends: Mapping[int, int],
     if any(ends.values()):
         compared = compare(log, fold(log, start, ends), None)
         counts, data = compared.counts, _stored(log, compared.changes, now)
-    after = Progress.start(ends, state.epochs, counts, rule=log.rule, uuid=uuid, generation=state.generation + 1)
+    epochs = {index: state.epochs.get(index, 0) for index in ends}
+    after = Progress.start(ends, epochs, counts, rule=log.rule, uuid=uuid, generation=state.generation + 1)
     control = _control_rows(log, after, list(ends), now)
     rows = control if data is None else data.unionAll(control)
     version = delta.overwrite(rows, table, partitioned_by="bucket", user_metadata=after.note())

@@ -86,7 +86,8 @@ class Topic:
         return self._types
 
     @property
-    def _log(self) -> Log:
+    def log(self) -> Log:
+        """The topic as the floors below know it: its tables, types and rules."""
         return Log(self.spark, self.bronze, self.silver, self.types, self.partitions, self.config, self.rule)
 
     # ---- writing ----
@@ -137,7 +138,7 @@ class Topic:
         """
         self.refresh()
         asked = appender.Asked(expected_offset, token, epoch)
-        appended, self._end = appender.append(self._log, self.name, source, format, asked, now=self.clock(), known=self._end)
+        appended, self._end = appender.append(self.log, self.name, source, format, asked, now=self.clock(), known=self._end)
         return appended
 
     def load(
@@ -168,7 +169,7 @@ class Topic:
         self.refresh()
         request = requested(self.spark, source, format, self.types)
         self._end = None
-        return bulk.load(self._log, self.name, request, identity=identity, chunk=chunk, now=self.clock(), tell=tell)
+        return bulk.load(self.log, self.name, request, identity=identity, chunk=chunk, now=self.clock(), tell=tell)
 
     def merge(self, *, max_records: int | None = None, rebuild: bool = False, expected_version: int | None = None) -> Merged:
         """Fold the log, from the last merged offset to its end, into silver, in one commit; again, and nothing changes.
@@ -195,7 +196,7 @@ class Topic:
         for attempt in range(MERGE_ATTEMPTS):
             self.refresh()
             try:
-                merged, self._end = merger.merge(self._log, self.name, asked, uuid=self.uuid, now=self.clock(), known=self._end)
+                merged, self._end = merger.merge(self.log, self.name, asked, uuid=self.uuid, now=self.clock(), known=self._end)
             except Conflict:
                 if attempt == MERGE_ATTEMPTS - 1:
                     raise
@@ -225,7 +226,7 @@ class Topic:
         kind = declared_type(self.spark, value, what="value") if value is not None else self.types.value
         rule.version_type(kind)
         if rule != self.rule and set(settings or {}) & set(RULE_SETTINGS):
-            bronze.require_whole(self._log, self.name, self.ends())
+            bronze.require_whole(self.log, self.name, self.ends())
         if value is not None:
             # The wider tables first, then the note of it: a wider log under a narrower note is harmless.
             noted = evolution.widen(self.spark, (self.silver, self.bronze), self.types, kind)
@@ -240,11 +241,11 @@ class Topic:
 
     def ends(self) -> dict[int, int]:
         """Partition to log end offset, the next offset to be given. Cost: two small Spark queries."""
-        return log_end(self._log).ends()
+        return log_end(self.log).ends()
 
     def position(self) -> Position:
         """Where a reader that has read everything stands: every partition's log end, and the epoch. Cost: as `ends`."""
-        end = log_end(self._log)
+        end = log_end(self.log)
         return Position(end.ends(), end.epoch)
 
     def verify(self) -> Verified:
@@ -253,7 +254,7 @@ class Topic:
         Cost: the history of the log, one pass over the log, one fold of it, one full join with silver. Nothing is changed.
         """
         self.refresh()
-        return verify.verify(self._log, self.name, self.silver)
+        return verify.verify(self.log, self.name, self.silver)
 
     def rows(self, at: At = None) -> DataFrame:
         """Silver as stored, without control rows: one row per (partition, key), tombstones included, in no order."""
@@ -290,7 +291,7 @@ class Topic:
             OffsetOutOfRange: ``offset`` is beyond the log end of the partition (of every partition, when none is named).
         """
         self.refresh()
-        rows = bronze.records(self._log, partition=partition, offset=offset)
+        rows = bronze.records(self.log, partition=partition, offset=offset)
         if offset is not None:
             ends = self.ends()
             end = ends[partition] if partition is not None else max(ends.values())
@@ -306,7 +307,7 @@ class Topic:
         live, gone, log = views.names(self.name)
         self.latest(at).createOrReplaceTempView(live)
         self.deleted(at).createOrReplaceTempView(gone)
-        bronze.records(self._log).createOrReplaceTempView(log)
+        bronze.records(self.log).createOrReplaceTempView(log)
 
     def describe(self) -> TopicDescription:
         """Identity, types, and every setting with its effective value and origin. No Spark job."""
@@ -320,7 +321,7 @@ class Topic:
     def status(self) -> TopicStatus:
         """Where the topic stands. Cost: five small Spark jobs; silver's flags and the control rows of the log are read."""
         self.refresh()
-        return status.status(self._log, self.name, now=self.clock())
+        return status.status(self.log, self.name, now=self.clock())
 
 
 def _moment(at: At) -> int | datetime.datetime | None:

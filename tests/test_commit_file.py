@@ -58,7 +58,7 @@ def test_the_newest_commit_is_the_last_numbered_file_of_a_local_table(tmp_path: 
 def test_an_append_sees_settings_and_records_that_came_past_it(lake: Lake) -> None:
     mine = topic_of(lake, "t")
     mine.append([record("a")])
-    assert log_end(mine._log, known=mine._end) is mine._end
+    assert log_end(mine.log, known=mine._end) is mine._end
     lake.spark.sql(f"ALTER TABLE {mine.bronze.sql()} SET TBLPROPERTIES ('lakelog.max.message.bytes' = '5')")
     before = versions(lake.root, "t")
     with pytest.raises(InvalidRecords, match="max.message.bytes=5"):
@@ -96,11 +96,11 @@ def test_a_topic_made_anew_under_the_same_name_is_another(lake: Lake) -> None:
 def test_what_others_appended_to_other_partitions_during_an_append_is_merged(lake: Lake) -> None:
     """The guard looks at the partitions it touches alone: a commit to another one passes by, and its end must not be taken for known."""
     mine, other = topic_of(lake, "t", partitions=2), lake.topic("t")
-    captured, now = log_end(mine._log), lake.clock()
-    batch = staging.staged(mine._log, requested(lake.spark, [record("a", 0)], None, mine.types), now)
+    captured, now = log_end(mine.log), lake.clock()
+    batch = staging.staged(mine.log, requested(lake.spark, [record("a", 0)], None, mine.types), now)
     other.append([record("b", 1)])
 
-    version, _, end = bronze.append(mine._log, batch, batch_id="x", now=now, terms=bronze.Terms(), captured=captured)
+    version, _, end = bronze.append(mine.log, batch, batch_id="x", now=now, terms=bronze.Terms(), captured=captured)
 
     assert (version, end) == (captured.version + 2, None)
     mine._end = end
@@ -111,12 +111,12 @@ def test_what_others_appended_to_other_partitions_during_an_append_is_merged(lak
 def test_a_log_that_the_session_cached_is_read_as_it_is(lake: Lake) -> None:
     """A session's cache does not see other processes' commits: the guard of an append would let offsets be given twice."""
     topic = topic_of(lake, "t")
-    captured, now = log_end(topic._log), lake.clock()
+    captured, now = log_end(topic.log), lake.clock()
     delta.read(lake.spark, topic.bronze).cache().count()
     long_log(Path(lake.root) / "t" / "bronze", 3, now - 3)
-    batch = staging.staged(topic._log, requested(lake.spark, [record("a")], None, topic.types), now)
+    batch = staging.staged(topic.log, requested(lake.spark, [record("a")], None, topic.types), now)
 
-    bronze.append(topic._log, batch, batch_id="x", now=now, terms=bronze.Terms(), captured=captured)
+    bronze.append(topic.log, batch, batch_id="x", now=now, terms=bronze.Terms(), captured=captured)
     assert lake.topic("t").ends() == {0: 4}
     delta.read(lake.spark, topic.bronze).cache().count()
     assert topic.append([record("b")]).offsets == {0: (4, 5)}

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+from concurrent.futures import ThreadPoolExecutor
 
-from lakelog import InvalidConfig, InvalidRequest, Lake, Refused, Topic, table_properties
+import pytest
+from pyspark.sql.types import StringType
+
+from lakelog import Damaged, InvalidConfig, InvalidRequest, Lake, Refused, Topic, delta, table_properties, topic_tables
 from lakelog.lake import TOPIC_PROPERTY
+from lakelog.records import Types
 from tests.tables import versions
 
 
@@ -73,3 +77,43 @@ def test_a_creation_cut_off_before_the_topic_was_listed_is_finished_by_the_next(
     with pytest.raises(InvalidRequest, match="exists already"):
         lake.create_topic("t")
     assert (lake.topics(), lake.topic("t").uuid) == (["t"], topic.uuid)
+
+
+def test_of_two_creations_the_first_log_says_what_the_topic_is(lake: Lake) -> None:
+    """The other one, with other types, completes what it finds; a latest table that a deletion left behind is replaced."""
+    lake.create_topic("t", key="BIGINT").append([{"key": 1, "value": "of the topic before"}])
+    lake.topic("t").merge()
+    delta.drop(lake.spark, lake.topic("t").bronze)
+    types = Types(StringType(), StringType())
+    assert topic_tables.make_log(lake.spark, lake.root, "t", types, partitions=2, settings={}, now=1)
+    assert not topic_tables.make_log(lake.spark, lake.root, "t", types, partitions=3, settings={}, now=1)
+    with pytest.raises(Damaged, match="latest table of another log"):
+        lake.topic("t").merge()
+    table_properties.change(lake.spark, lake._table, {f"{TOPIC_PROPERTY}t": None})
+    with pytest.raises(InvalidRequest, match="exists already"):
+        lake.create_topic("t", key="INT", value="a INT")
+    topic = lake.topic("t")
+    topic.append([{"key": "a", "value": "b", "partition": 1}])
+    assert topic.merge().inserted == 1
+    assert (topic.partitions, [tuple(row)[:2] for row in topic.latest().collect()]) == (2, [("a", "b")])
+    before = versions(lake.root, "t")
+    topic_tables.complete(topic, now=2)
+    assert versions(lake.root, "t") == before
+
+
+def test_creations_at_the_same_time_leave_one_topic(lake: Lake) -> None:
+    def create(kind: str) -> bool:
+        try:
+            return bool(Lake(lake.spark, lake.root).create_topic("t", key=kind))
+        except InvalidRequest as error:
+            assert error.name == "TOPIC_ALREADY_EXISTS"
+            return False
+
+    lake.create_topic("other")
+    with ThreadPoolExecutor(3) as pool:
+        made = list(pool.map(create, ("STRING", "BIGINT", "BINARY")))
+    topic = lake.topic("t")
+    assert sum(made) == 1
+    assert topic.types.key.simpleString() == ("string", "bigint", "binary")[made.index(True)]
+    topic.append([{"key": 1 if made[1] else "1", "value": "v"}])
+    assert topic.merge().inserted == 1

@@ -39,7 +39,7 @@ FLOORS = (
         "verify",
         "identity",
     ),
-    ("topic", "commit_log", "lake"),
+    ("topic", "topic_tables", "commit_log", "lake"),
     ("settings", "show", "doctor", "demo", "call", "admin", "cli"),
 )
 PLACE = {name: (floor, index) for floor, names in enumerate(FLOORS) for index, name in enumerate(names)}
@@ -83,7 +83,6 @@ LARGER_FILES: dict[str, tuple[int, str]] = {
     "bronze": (320, "the append is one story: place, guard, write"),
     "topic": (350, "the verbs people call, half of it docstrings"),
     "cli": (330, "the verbs of the command line, a function each"),
-    "lake": (330, "the verbs of the lake, half of it docstrings"),
 }
 LARGER_FUNCTIONS = {"local_session": (70, "a table of Spark settings")}
 # Addresses of registries and paths of a machine, in pieces so that this file does not hold them.

@@ -61,7 +61,7 @@ def test_a_merge_that_was_overtaken_writes_nothing(lake: Lake) -> None:
     before = progress(lake.spark, topic.silver)
     done = topic.merge()
     topic.append([{**records(("c", 1))[0], "partition": 0}])
-    version, _ = silver.merge(topic._log, topic.silver, before, topic.ends(), now=1)
+    version, _ = silver.merge(topic.log, topic.silver, before, topic.ends(), now=1)
     assert version is None
     assert delta.history(lake.spark, topic.silver, 1)[0]["version"] == done.version
     assert topic.merge().inserted == 1
@@ -69,7 +69,7 @@ def test_a_merge_that_was_overtaken_writes_nothing(lake: Lake) -> None:
     before = progress(lake.spark, topic.silver)
     topic.merge(rebuild=True)
     topic.append([{**records(("d", 1))[0], "partition": 1}])
-    assert silver.merge(topic._log, topic.silver, before, topic.ends(), now=1)[0] is None
+    assert silver.merge(topic.log, topic.silver, before, topic.ends(), now=1)[0] is None
     assert topic.merge().inserted == 1
 
 

@@ -25,7 +25,7 @@ def _replaced(path: Path, records: int) -> None:
 
 def _append_while_replaced(topic: Topic, path: Path, records: int) -> Any:
     """An append whose first file holds other records when the write reads it."""
-    log = topic._log
+    log = topic.log
     batch = staging.staged(log, requested(topic.spark, [str(path), str(path.with_name("b.parquet"))], None, topic.types), 1)
     _replaced(path, records)
     return bronze.append(log, batch, batch_id="b", now=1, terms=bronze.Terms(), captured=log_end(log))
@@ -51,7 +51,7 @@ def test_a_file_that_lost_records_is_told_and_the_commit_can_be_taken_back(lake:
     with pytest.raises(Damaged, match="lost records") as caught:
         _append_while_replaced(topic, path, 2)
     assert (caught.value.details["expected"], caught.value.details["actual"]) == (7, 6)
-    lake.spark.sql(f"RESTORE TABLE {topic._log.table.sql()} TO VERSION AS OF 0")
+    lake.spark.sql(f"RESTORE TABLE {topic.log.table.sql()} TO VERSION AS OF 0")
     assert topic.append([str(tmp_path / name) for name in ("a.parquet", "b.parquet")]).offsets == {0: (0, 5)}
     assert topic.verify().ok
 
@@ -65,11 +65,11 @@ def test_a_file_whose_records_belong_to_other_partitions_now_fails_and_nothing_i
         return tmp_path / name
 
     path, _ = write("a.parquet", [0, 0, 1]), write("b.parquet", [1])
-    batch = staging.staged(topic._log, requested(topic.spark, [str(path), str(path.with_name("b.parquet"))], None, topic.types), 1)
+    batch = staging.staged(topic.log, requested(topic.spark, [str(path), str(path.with_name("b.parquet"))], None, topic.types), 1)
     before = versions(lake.root, topic.name)
     write("a.parquet", [1, 0, 1])
     with pytest.raises(Refused, match="changed while it was appended"):
-        bronze.append(topic._log, batch, batch_id="b", now=1, terms=bronze.Terms(), captured=log_end(topic._log))
+        bronze.append(topic.log, batch, batch_id="b", now=1, terms=bronze.Terms(), captured=log_end(topic.log))
     assert versions(lake.root, topic.name) == before
 
 

@@ -1,0 +1,114 @@
+"""A topic's tables: how they come into being, and how they go.
+
+The log is made first, in one commit that only one creator wins; it says what the topic is. All else follows from it and is made the same by
+whoever comes by, so a creation that was cut off is completed by the next.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from lakelog import bronze, delta, evolution, silver, table_properties, views
+from lakelog.errors import Conflict, Invalid, InvalidRequest
+from lakelog.filesystem import filesystem
+from lakelog.records import Types
+from lakelog.table import TableRef
+from lakelog.topic import FORMAT_VERSION, PREFIX, Topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+IDENTITY = f"{PREFIX}topic.uuid"
+
+
+def make_log(spark: SparkSession, root: str, name: str, types: Types, *, partitions: int, settings: Mapping[str, str], now: int) -> bool:
+    """Make a topic's log, empty, with what the topic is in its properties: types, partitions, settings, a new identity.
+
+    Returns:
+        False when a log of that name is there already, or another creator was first.
+
+    Raises:
+        InvalidRequest: a name that the topic needs is taken by what is not lakelog's; nothing was created.
+    """
+    table = TableRef.of(root, name, "bronze")
+    if IDENTITY in (table_properties.read(spark, table) or {}):
+        return False
+    _refuse_foreign(spark, root, name)
+    properties = {
+        f"{PREFIX}format": str(FORMAT_VERSION),
+        IDENTITY: str(uuid.uuid4()),
+        f"{PREFIX}topic.partitions": str(partitions),
+        f"{PREFIX}topic.types": evolution.types_json(types.key, types.value),
+        **{PREFIX + setting: text for setting, text in settings.items()},
+    }
+    try:
+        bronze.create(spark, table, types, partitions=partitions, now=now, properties=properties)
+    except Conflict:
+        return False
+    return True
+
+
+def complete(topic: Topic, *, now: int) -> None:
+    """Make what a topic has beside its log: the latest table and, in a catalog, the views. Again, and nothing changes.
+
+    A silver table that belongs to another log (a topic of that name whose deletion was cut off) is replaced.
+    """
+    stored = table_properties.read(topic.spark, topic.silver)
+    if stored is None or stored.get(IDENTITY) != topic.uuid:
+        properties = {f"{PREFIX}format": str(FORMAT_VERSION), IDENTITY: topic.uuid, **silver.delta_properties(topic.config)}
+        try:
+            silver.create(topic.log, topic.silver, uuid=topic.uuid, now=now, properties=properties, replace=stored is not None)
+        except Conflict:
+            # Whoever completed it meanwhile made it of the same log.
+            if (table_properties.read(topic.spark, topic.silver) or {}).get(IDENTITY) != topic.uuid:
+                raise
+    views.create(topic.spark, topic.name, topic.root, topic.silver, topic.bronze, topic.types)
+
+
+def _tables(root: str, name: str) -> tuple[TableRef, ...]:
+    return tuple(TableRef.of(root, name, kind) for kind in ("bronze", "silver"))
+
+
+def _is_foreign(spark: SparkSession, table: TableRef) -> bool:
+    stored = table_properties.read(spark, table)
+    return stored is not None and IDENTITY not in stored
+
+
+def _refuse_foreign(spark: SparkSession, root: str, name: str) -> None:
+    """Refuse to create a topic over what is not lakelog's: the tables and views of a schema are everybody's."""
+    taken = [str(table) for table in _tables(root, name) if _is_foreign(spark, table)]
+    if "/" not in root:
+        taken += [view for view in views.names(name) if spark.catalog.tableExists(f"{root}.{view}")]
+    if taken:
+        raise InvalidRequest(
+            f"{taken[0]} is there already and is not lakelog's: the topic {name} needs that name. Choose another name for the topic."
+            " Nothing was created.", name="TOPIC_ALREADY_EXISTS",
+        )  # fmt: skip
+
+
+def require_own(spark: SparkSession, root: str, name: str) -> None:
+    """Refuse to touch tables that stand where a topic's would, but are not lakelog's.
+
+    Raises:
+        Invalid: naming the table; nothing was changed.
+    """
+    for table in _tables(root, name):
+        if _is_foreign(spark, table):
+            raise Invalid(f"{table} is not lakelog's. Nothing was deleted.", name="NOT_A_TOPIC")
+
+
+def drop(spark: SparkSession, root: str, name: str) -> None:
+    """Remove a topic's views and tables with all their files; what is gone already is passed over."""
+    if "/" not in root:
+        views.drop(spark, name, root)
+    for view in views.names(name):
+        spark.catalog.dropTempView(view)
+    for table in _tables(root, name):
+        if table_properties.exists(spark, table):
+            delta.drop(spark, table)
+    if "/" in root:
+        files, path = filesystem(f"{root}/{name}")
+        if files.get_file_info(path).type.name == "Directory":
+            files.delete_dir(path)
