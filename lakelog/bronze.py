@@ -19,6 +19,7 @@ import random
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lakelog import commit_file, delta, failpoint, table_properties
@@ -142,13 +143,11 @@ def append(
         }
         after = {index: _after(tail, pieces.get(index)) for index, tail in current.tails.items()}
         text = note("append", batch=batch_id, attempts=attempt + 1, checked=current.version, ends=LogEnd(0, after, current.noted).ends())
-        guard = _guard(log, ends, {index: current.tails[index] for index in touched})
-        if terms.token is not None:
-            guard = f"{guard} AND {terms.token.guard(log, now)}"
         try:
             rows, count = _rows(log, batch, pieces, epoch, batch_id, now, current.version, terms.token)
             failpoint.reach("append.before_write")
-            version = delta.insert_guarded(rows, log.table, guard, count=count, user_metadata=text)
+            tails = {index: current.tails[index] for index in touched}
+            version = delta.insert_guarded(rows, log.table, partial(_guard, log, tails, terms.token, now), count=count, user_metadata=text)
         except Conflict:
             version = _landed(log, pieces, batch_id)
             if version is None:
@@ -198,24 +197,27 @@ def version_of(log: Log, batch_id: str, look_back: int = 100) -> int | None:
     return int(delta.history(log.spark, log.table, 1)[0]["version"])
 
 
-def _guard(log: Log, ends: Mapping[int, int], current: Mapping[int, Tail]) -> str:
-    """The condition of the INSERT, one scalar subquery over bronze with literal partitions: newest offsets and epochs are as we know them.
+def _guard(log: Log, tails: Mapping[int, Tail], token: Token | None, now: int, rows: str) -> str:
+    """The condition of the INSERT, one scalar subquery over bronze (``rows``) with literal partitions: newest offsets and epochs as known.
+
+    With a token, that bronze does not remember it, too.
 
     ``segment >= s`` and not a list of segments: a racer that rolls to a new one must be seen. It reads the tail record itself:
     "nothing at or above" would read no file and let a truncation slip in between.
     """
-    from_segment = min(tail.segment for tail in current.values())
-    starts = " ".join(f"WHEN {index} THEN {end}" for index, end in ends.items())
-    epochs = " ".join(f"WHEN {index} THEN {tail.epoch}" for index, tail in current.items())
-    begun = sum(1 for end in ends.values() if end > 0)
+    from_segment, from_offset = min(tail.segment for tail in tails.values()), min(tail.end for tail in tails.values()) - 1
+    starts = " ".join(f"WHEN {index} THEN {tail.end}" for index, tail in tails.items())
+    epochs = " ".join(f"WHEN {index} THEN {tail.epoch}" for index, tail in tails.items())
+    begun = sum(1 for tail in tails.values() if tail.end > 0)
     beyond = f"offset - CASE `partition` {starts} END"
-    return (
+    condition = (
         f"(SELECT coalesce(max(if(segment >= 0, {beyond}, NULL)), -1) = -1"  # noqa: S608
         f" AND size(collect_set(if(segment >= 0, `partition`, NULL))) = {begun}"
         f" AND max(if(segment = -1, epoch - CASE `partition` {epochs} END, NULL)) = 0"
-        f" FROM {log.table.sql()} WHERE partition IN ({', '.join(map(str, ends))}) AND (segment = -1 OR segment >= {from_segment})"
-        f" AND (segment = -1 OR {beyond} >= -1) AND (offset = -1 OR offset >= {min(ends.values()) - 1}))"
+        f" FROM {rows} WHERE partition IN ({', '.join(map(str, tails))}) AND (segment = -1 OR segment >= {from_segment})"
+        f" AND (segment = -1 OR {beyond} >= -1) AND (offset = -1 OR offset >= {from_offset}))"
     )
+    return condition if token is None else f"{condition} AND {token.guard(rows, log, now)}"
 
 
 def _rows(

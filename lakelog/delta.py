@@ -9,7 +9,7 @@ import contextlib
 import datetime
 import threading
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakelog.delta_errors import SOURCE_CHANGED as SOURCE_CHANGED
@@ -194,12 +194,12 @@ def _version_committed(spark: SparkSession, table: TableRef) -> int:
     return int(version) if version else int(history(spark, table, 1)[0]["version"])
 
 
-def insert_guarded(rows: DataFrame, table: TableRef, guard: str, *, count: int, user_metadata: str) -> int | None:
+def insert_guarded(rows: DataFrame, table: TableRef, guard: Callable[[str], str], *, count: int, user_metadata: str) -> int | None:
     """Append rows if a guard over the same table holds, as one transaction: the compare-and-set of the log.
 
-    The guard is read inside the transaction, so Delta aborts it when a commit since then touched what it read. It must be a scalar
-    SQL condition with literal partition predicates (they are the scope of conflicts), and must read the tail record: a condition
-    that reads no file does not conflict with a truncation.
+    The guard is read inside the transaction, so Delta aborts it when a commit since then touched what it read. Given the name under which
+    SQL reads the table, it must be a scalar condition with literal partition predicates (they are the scope of conflicts), and must read
+    the tail record: a condition that reads no file does not conflict with a truncation.
 
     Returns:
         The version of the commit, or None when the guard did not hold: then there is no commit.
@@ -215,14 +215,15 @@ def insert_guarded(rows: DataFrame, table: TableRef, guard: str, *, count: int, 
     from pyspark.sql import functions as F
 
     spark = rows.sparkSession
-    uncached(spark, table)
     view = f"lakelog_{uuid.uuid4().hex}"
     rows.createOrReplaceTempView(view)
     written = Observation(view)
     try:
         with _committing, door(table), during(spark, WRITERS), interpreted(spark, count <= FEW):
             _forget_version(spark)
-            guarded = spark.sql(f"SELECT * FROM {quoted(view)} WHERE {guard}")  # noqa: S608
+            # Each name of the table in a statement is a look of Delta at its log; a view of it is not. The transaction reads it anew.
+            uncached(spark, table).createOrReplaceTempView(f"{view}_log")
+            guarded = spark.sql(f"SELECT * FROM {quoted(view)} WHERE {guard(quoted(view + '_log'))}")  # noqa: S608
             guarded.observe(written, F.count(F.lit(1)).alias("rows")).writeTo(table.sql()).option("userMetadata", user_metadata).append()
             found = written.get["rows"]
             if not found:
@@ -237,6 +238,7 @@ def insert_guarded(rows: DataFrame, table: TableRef, guard: str, *, count: int, 
             return version
     finally:
         spark.catalog.dropTempView(view)
+        spark.catalog.dropTempView(f"{view}_log")
 
 
 def merge(

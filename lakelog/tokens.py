@@ -49,10 +49,10 @@ class Token:
         """The directory of its row."""
         return self.hash % SEGMENTS
 
-    def guard(self, log: Log, now: int) -> str:
-        """The condition that the log does not remember the token, for the INSERT that writes it."""
+    def guard(self, rows: str, log: Log, now: int) -> str:
+        """The condition that the log (``rows``: how SQL names it) does not remember the token, for the INSERT that writes it."""
         return (
-            f"(SELECT count(*) FROM {log.table.sql()} WHERE partition = {TOKEN_PARTITION} AND segment = {self.segment}"  # noqa: S608
+            f"(SELECT count(*) FROM {rows} WHERE partition = {TOKEN_PARTITION} AND segment = {self.segment}"  # noqa: S608
             f" AND offset = {self.hash} AND instr(control, '{self.digest}') > 0"
             f" AND unix_millis(appended_at) > {remembered_since(log, now)}) = 0"
         )

@@ -16,11 +16,14 @@ What was found, on two cores:
   0.3 Delta's look for the guard's files, 0.6 planning. Keeping a frame costs 0.8 more, whichever of its columns are kept. As a job of its
   own, with the start of Java and Spark and with a token: 1.9 times a script with the plain append.
 - A condition costs nothing that could be measured, a token 1.3 times.
-- On ten thousand commits 1.5 to 1.55 times (1.6 with a token), in the same process as the empty log, after eight rounds. Of what is read,
-  nothing grows (tests/test_long_log.py). What grows is Delta's own: on a local file system each look at a table lists all of ``_delta_log``,
-  three times an append; the state of ten thousand files is put together after each commit, and a checkpoint of them is written every ten.
-  Object stores list from where they are asked to. Delta's own transaction identifiers (``txnAppId``, ``txnVersion``) in the place of the
-  guard took 1.3 times, and a sixth less on an empty log: they can name one partition of a request only.
+- On ten thousand commits 1.4 to 1.6 times (1.6 with a token), in the same process as the empty log, after eight rounds; about 1.6 when Java has
+  compiled everything. Of what is read, nothing grows (tests/test_long_log.py). What grows is Delta's own: on a local file system each look
+  at a table lists all of ``_delta_log``, three times an append; the state of ten thousand files is put together after each commit, and a
+  checkpoint of them is written every ten. Object stores list from where they are asked to. Tried and not taken: a staleness limit for
+  what the statement is planned with (Delta lists in the background all the same); the state with generated code, put together before the
+  guard, kept unserialized or in one partition, expressions evaluated twice instead of looked up (each within what two runs differ by);
+  Delta's own transaction identifiers (``txnAppId``, ``txnVersion``) in the place of the guard (1.3 times, and a sixth less on an empty
+  log: they can name one partition of a request only).
 """
 
 from __future__ import annotations
