@@ -79,7 +79,8 @@ def create(
         try:
             writer.createOrReplace() if replace else writer.create()
         except Exception as error:
-            if "ALREADY_EXISTS" in condition_of(error):
+            # By the path's files, or by the table: Delta asks for both, one after the other.
+            if any(sign in condition_of(error) for sign in ("ALREADY_EXISTS", "NON_EMPTY_LOCATION")):
                 raise Conflict(f"{table} was created by another writer meanwhile.") from error
             raise
 

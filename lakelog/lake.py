@@ -87,7 +87,7 @@ class Lake:
         try:
             delta.create(delta.small_frame(self.spark, RUNS, []), self._table, properties={f"{PREFIX}format": str(FORMAT_VERSION)})
         except Conflict as error:
-            if self._properties() is None:
+            if not table_properties.appears(self.spark, self._table, f"{PREFIX}format"):
                 raise Conflict(
                     f"{self._table}: another process is making the lake, or was cut off while it did. Try again; if this stays, and nobody is at"
                     " it, delete that folder: it holds nothing yet."
@@ -100,7 +100,8 @@ class Lake:
         found = [entry.base_name for entry in files.get_file_info(fs.FileSelector(path, allow_not_found=True))]
         # A first topic whose creation was cut off, or is under way, left nothing else.
         found = [name for name in found if not name.startswith(".") and name != "_lakelog"]
-        if found:
+        # Another process may have made the lake since we looked.
+        if found and self._properties() is None:
             raise InvalidRequest(
                 f"{self.root} is not a lake and not empty (it holds {sorted(found)[0]}). Name a new or empty folder as root.",
                 name="NOT_A_LAKE",
@@ -191,6 +192,7 @@ class Lake:
         Raises:
             InvalidRequest: the name is none, or taken; a creation that was cut off is completed first.
             InvalidConfig: types or settings are wrong; nothing was created.
+            Conflict: another process is creating it; try again.
 
         Cost: three small Delta tables, one commit each.
         """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 # What Spark shows in place of a value that it takes for a secret, by its name or by itself: url, token, hourly …
 REDACTED = "*********(redacted)"
+# A creation takes one or two seconds from its first file, from which on its path counts as taken, to its commit.
+PATIENCE = 10.0
 # What this process read, and at which commit of the table.
 _known: dict[TableRef, tuple[CommitFile, dict[str, str]]] = {}
 
@@ -44,6 +47,18 @@ def read(spark: SparkSession, table: TableRef) -> dict[str, str] | None:
 def exists(spark: SparkSession, table: TableRef) -> bool:
     """Whether the Delta table is there."""
     return read(spark, table) is not None
+
+
+def appears(spark: SparkSession, table: TableRef, name: str, value: str | None = None) -> bool:
+    """Whether a table that another process is creating comes to have a property (this value, if given) within `PATIENCE` seconds."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        found = (read(spark, table) or {}).get(name)
+        if found is not None and value in (None, found):
+            return True
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.1)
 
 
 def stand(table: TableRef, commit: CommitFile | None) -> None:

@@ -31,6 +31,7 @@ def make_log(spark: SparkSession, root: str, name: str, types: Types, *, partiti
 
     Raises:
         InvalidRequest: a name that the topic needs is taken by what is not lakelog's; nothing was created.
+        Conflict: another creator was first, and its log cannot be read yet; or it was cut off before it had one.
     """
     table = TableRef.of(root, name, "bronze")
     if IDENTITY in (table_properties.read(spark, table) or {}):
@@ -45,7 +46,13 @@ def make_log(spark: SparkSession, root: str, name: str, types: Types, *, partiti
     }
     try:
         bronze.create(spark, table, types, partitions=partitions, now=now, properties=properties)
-    except Conflict:
+    except Conflict as error:
+        # A path counts as taken from the first data file on, before there is a table.
+        if not table_properties.appears(spark, table, IDENTITY):
+            raise Conflict(
+                f"{table}: another process is creating the topic, or was cut off while it did. Try again; if this stays, and nobody is at it,"
+                " delete that folder: it holds nothing yet."
+            ) from error
         return False
     return True
 
@@ -53,16 +60,15 @@ def make_log(spark: SparkSession, root: str, name: str, types: Types, *, partiti
 def complete(topic: Topic, *, now: int) -> None:
     """Make what a topic has beside its log: the latest table and, in a catalog, the views. Again, and nothing changes.
 
-    A silver table that belongs to another log (a topic of that name whose deletion was cut off) is replaced.
+    What stands in silver's place (the table of a topic whose deletion was cut off, files of a creation that was) is replaced.
     """
-    stored = table_properties.read(topic.spark, topic.silver)
-    if stored is None or stored.get(IDENTITY) != topic.uuid:
+    if (table_properties.read(topic.spark, topic.silver) or {}).get(IDENTITY) != topic.uuid:
         properties = {f"{PREFIX}format": str(FORMAT_VERSION), IDENTITY: topic.uuid, **silver.delta_properties(topic.config)}
         try:
-            silver.create(topic.log, topic.silver, uuid=topic.uuid, now=now, properties=properties, replace=stored is not None)
+            silver.create(topic.log, topic.silver, uuid=topic.uuid, now=now, properties=properties)
         except Conflict:
-            # Whoever completed it meanwhile made it of the same log.
-            if (table_properties.read(topic.spark, topic.silver) or {}).get(IDENTITY) != topic.uuid:
+            # Whoever else completes it makes it of the same log.
+            if not table_properties.appears(topic.spark, topic.silver, IDENTITY, topic.uuid):
                 raise
     views.create(topic.spark, topic.name, topic.root, topic.silver, topic.bronze, topic.types)
 

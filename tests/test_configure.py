@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from pyspark.sql.types import StringType
 
-from lakelog import Damaged, InvalidConfig, InvalidRequest, Lake, Refused, Topic, delta, table_properties, topic_tables
+from lakelog import Conflict, Damaged, InvalidConfig, InvalidRequest, Lake, Refused, Topic, delta, table_properties, topic_tables
 from lakelog.lake import TOPIC_PROPERTY
 from lakelog.records import Types
 from tests.tables import versions
@@ -101,6 +102,21 @@ def test_of_two_creations_the_first_log_says_what_the_topic_is(lake: Lake) -> No
     assert versions(lake.root, "t") == before
 
 
+def test_what_a_creation_left_without_a_table(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files in silver's place are no obstacle; in the log's place they may be another creation's, and are named."""
+    lake.create_topic("other")
+    for folder in ("t/silver/bucket=-1", "u/bronze/partition=0"):
+        (Path(lake.root) / folder).mkdir(parents=True)
+        (Path(lake.root) / folder / "part-0.parquet").write_bytes(b"cut off")
+    topic = lake.create_topic("t")
+    topic.append([{"key": "a", "value": "b"}])
+    assert topic.merge().inserted == 1
+    monkeypatch.setattr(table_properties, "PATIENCE", 0)
+    with pytest.raises(Conflict, match=r"u/bronze: another process is creating the topic, or was cut off"):
+        lake.create_topic("u")
+    assert lake.topics() == ["other", "t"]
+
+
 def test_creations_at_the_same_time_leave_one_topic(lake: Lake) -> None:
     def create(kind: str) -> bool:
         try:
@@ -109,7 +125,6 @@ def test_creations_at_the_same_time_leave_one_topic(lake: Lake) -> None:
             assert error.name == "TOPIC_ALREADY_EXISTS"
             return False
 
-    lake.create_topic("other")
     with ThreadPoolExecutor(3) as pool:
         made = list(pool.map(create, ("STRING", "BIGINT", "BINARY")))
     topic = lake.topic("t")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F
 
-from lakelog import Lake
+from lakelog import Lake, table_properties
 from lakelog.errors import Conflict, InvalidRequest, NotFound
 from tests.tables import versions
 
@@ -83,6 +83,7 @@ def test_a_relative_folder_is_a_root_wherever_its_slash_stands(lake: Lake, tmp_p
     # What a creation leaves that was cut off at once.
     runs = tmp_path / "lake" / "_lakelog" / "runs"
     (runs / "_delta_log").mkdir(parents=True)
+    monkeypatch.setattr(table_properties, "PATIENCE", 0)
     with pytest.raises(Conflict, match="was cut off"):
         Lake(lake.spark, "lake/").create_topic("t")
     shutil.rmtree(runs)
