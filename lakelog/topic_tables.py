@@ -61,7 +61,13 @@ def complete(topic: Topic, *, now: int) -> None:
     """Make what a topic has beside its log: the latest table and, in a catalog, the views. Again, and nothing changes.
 
     What stands in silver's place (the table of a topic whose deletion was cut off, files of a creation that was) is replaced.
+
+    Raises:
+        InvalidRequest: a table that is not lakelog's stands there.
+        Conflict: another process is completing it.
     """
+    if _is_foreign(topic.spark, topic.silver):
+        raise _taken(str(topic.silver), topic.name)
     if (table_properties.read(topic.spark, topic.silver) or {}).get(IDENTITY) != topic.uuid:
         properties = {f"{PREFIX}format": str(FORMAT_VERSION), IDENTITY: topic.uuid, **silver.delta_properties(topic.config)}
         try:
@@ -88,10 +94,14 @@ def _refuse_foreign(spark: SparkSession, root: str, name: str) -> None:
     if "/" not in root:
         taken += [view for view in views.names(name) if spark.catalog.tableExists(f"{root}.{view}")]
     if taken:
-        raise InvalidRequest(
-            f"{taken[0]} is there already and is not lakelog's: the topic {name} needs that name. Choose another name for the topic."
-            " Nothing was created.", name="TOPIC_ALREADY_EXISTS",
-        )  # fmt: skip
+        raise _taken(taken[0], name)
+
+
+def _taken(what: str, name: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"{what} is there already and is not lakelog's: the topic {name} needs that name. Choose another name for the topic. Nothing was"
+        " created.", name="TOPIC_ALREADY_EXISTS",
+    )  # fmt: skip
 
 
 def require_own(spark: SparkSession, root: str, name: str) -> None:

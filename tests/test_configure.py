@@ -115,6 +115,9 @@ def test_what_a_creation_left_without_a_table(lake: Lake, monkeypatch: pytest.Mo
     with pytest.raises(Conflict, match=r"u/bronze: another process is creating the topic, or was cut off"):
         lake.create_topic("u")
     assert lake.topics() == ["other", "t"]
+    table_properties.change(lake.spark, topic.silver, {topic_tables.IDENTITY: None})
+    with pytest.raises(InvalidRequest, match=r"t/silver is there already and is not lakelog's"):
+        topic_tables.complete(topic, now=1)
 
 
 def test_creations_at_the_same_time_leave_one_topic(lake: Lake) -> None:
