@@ -1,12 +1,13 @@
 """``python -m tests.benchmarks append``: appends next to a plain Delta append, next to a condition, and on a long log.
 
-Four questions, each but the second answered within one Java process, the ways taken in turn, medians of CPU seconds:
+Four questions, medians of CPU seconds of all processes:
 
-- a million records: lakelog's append next to ``df.write.format("delta").mode("append")`` of the same frame, and of the files it reads;
-- the same files appended by a job of its own, next to a script with the plain append (job.py);
+- a million records, a process for each append (job.py): lakelog's append next to ``df.write.format("delta").mode("append")`` of the same
+  frame, and ``jobs/append.py`` of the files behind it;
+- the same in one process that appends again and again, the ways taken in turn;
 - batches of 100 records: unconditional, with an expected offset, with a token;
-- the same on a log of ten thousand commits (as lakelog would have written them, one in ten with a token) next to a
-  log of one: nothing may grow with the length of the log.
+- the same on a log of ten thousand commits (as lakelog would have written them, one in ten with a token) next to a log of one, a process
+  for each log, the three ways taken in turn: nothing may grow with the length of the log.
 
 What was found, on two cores:
 
@@ -35,7 +36,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pyarrow
@@ -130,18 +131,19 @@ def million(folder: Path, rounds: int) -> dict[str, tuple[float, float]]:
     return in_turn(ways, rounds, WARM_UP)
 
 
-def small(folder: Path, rounds: int, commits: int) -> dict[str, tuple[float, float]]:
-    """Batches of 100 records on an empty log and on a long one: unconditional, conditional, with a token."""
+def small(folder: Path, rounds: int, lengths: Sequence[int]) -> dict[str, tuple[float, float]]:
+    """Batches of 100 records on logs of so many commits: unconditional, conditional, with a token."""
     from lakelog import Lake, local_session
 
     spark = local_session(master="local[2]", memory="4g")
     lake = Lake(spark, str(folder / "lake"))
     ways: dict[str, Callable[[], object]] = {}
-    for name, length in (("empty", 0), (f"{commits} commits", commits)):
-        topic = lake.create_topic("t" if not length else "long", key="STRING", value="STRING")
+    for length in lengths:
+        name = f"{length} commits" if length else "empty"
+        topic = lake.create_topic(f"t_{length}", key="STRING", value="STRING")
         if length:
-            took = timed(lambda: long_log(folder / "lake" / "long" / "bronze", commits, 1_700_000_000_000))
-            sys.stderr.write(f"a log of {commits} commits built in {took[1]:.0f} s\n")
+            took = timed(lambda length=length: long_log(folder / "lake" / f"t_{length}" / "bronze", length, 1_700_000_000_000))
+            sys.stderr.write(f"a log of {length} commits built in {took[1]:.0f} s\n")
         ends = dict(topic.ends())
         frame = spark.createDataFrame(pyarrow.table({"key": [f"k{i}" for i in range(HUNDRED)], "value": ["v" * 100] * HUNDRED}))
 
@@ -155,18 +157,20 @@ def small(folder: Path, rounds: int, commits: int) -> dict[str, tuple[float, flo
 
 
 def main(rounds: int, commits: int) -> None:
-    """Run each in a process of its own (jobs: one for each append), and print."""
+    """Run each in processes of its own, and print."""
     root = Path(tempfile.mkdtemp(prefix="lakelog-bench-"))
     try:
-        for what in ("million", "job", "small"):
-            folder = root / what
-            folder.mkdir()
-            if what == "job":
-                results = job.measured(folder, min(rounds, 5))
-            else:
-                command = [sys.executable, "-m", "tests.benchmarks.append", what, str(folder), str(rounds), str(commits)]
-                answer = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-                results = {name: tuple(figures) for name, figures in json.loads(answer.stdout.splitlines()[-1]).items()}
+        for what in ("job", "million", "small"):
+            results: dict[str, tuple[float, float]] = {}
+            for length in (0, commits) if what == "small" else (0,):
+                folder = root / f"{what}_{length}"
+                folder.mkdir()
+                if what == "job":
+                    results = job.measured(folder, min(rounds, 5))
+                else:
+                    command = [sys.executable, "-m", "tests.benchmarks.append", what, str(folder), str(rounds), str(length)]
+                    answer = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+                    results |= {name: tuple(figures) for name, figures in json.loads(answer.stdout.splitlines()[-1]).items()}
             base = next(iter(results.values()))
             for name, (cpu, wall) in results.items():
                 rate = f"  {1 / wall:5.2f} commits/s" if what == "small" else ""
@@ -176,6 +180,7 @@ def main(rounds: int, commits: int) -> None:
 
 
 if __name__ == "__main__":
-    chosen, where, times, length = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
-    answers = million(where, times) if chosen == "million" else small(where, times, length)
+    # Several lengths: those logs in one process.
+    chosen, where, times, lengths = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), [int(length) for length in sys.argv[4:]]
+    answers = million(where, times) if chosen == "million" else small(where, times, lengths)
     sys.stdout.write(json.dumps(answers) + "\n")

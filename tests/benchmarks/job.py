@@ -1,6 +1,7 @@
 """A million records appended by a job of its own, as schedulers run it: Python's, Java's and Spark's start are part of the cost.
 
-``jobs/append.py`` with a token, next to a script that appends the same files with ``df.write.format("delta").mode("append")``.
+A script that appends a frame with ``df.write.format("delta").mode("append")``, one that appends the same frame with ``topic.append(df)``, and
+``jobs/append.py`` with a token and the files behind the frame.
 """
 
 from __future__ import annotations
@@ -40,26 +41,30 @@ def run(kind: str, folder: Path) -> None:
         local_session().read.parquet(source).write.format("delta").mode("append").save(str(folder / "plain"))
         return
     from jobs.append import main
+    from lakelog import Lake, local_session
 
     root = str(folder / "lake")
-    if kind == "topic":
-        from lakelog import Lake, local_session
-
-        Lake(local_session(), root).create_topic("t", key="STRING", value="STRING")
+    if kind == "topics":
+        lake = Lake(local_session(), root)
+        lake.create_topic("t", key="STRING", value="STRING")
+        lake.create_topic("of_frames", key="STRING", value="STRING")
+    elif kind == "frame":
+        spark = local_session()
+        Lake(spark, root).topic("of_frames").append(spark.read.parquet(source))
     elif main(["--root", root, "--topic", "t", "--format", "parquet", "--token", f"at {time.time_ns()}", source]):
         raise SystemExit("jobs/append.py failed")
 
 
 def measured(folder: Path, rounds: int) -> dict[str, tuple[float, float]]:
-    """Median (CPU, wall) of the two jobs, taken in turn."""
+    """Median (CPU, wall) of the three jobs, taken in turn."""
     write_input(folder / "input")
-    found: dict[str, list[tuple[float, float]]] = {"plain": [], "lakelog": []}
-    for kind in ["topic", *list(found) * rounds]:
+    found: dict[str, list[tuple[float, float]]] = {"plain": [], "frame": [], "files": []}
+    for kind in ["topics", *list(found) * rounds]:
         command = [sys.executable, "-m", "tests.benchmarks.job", kind, str(folder)]
         answer = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
         if kind in found:
             found[kind].append(tuple(json.loads(answer.stdout.splitlines()[-1])))
-    names = {"plain": "plain Delta append, a job", "lakelog": "jobs/append.py"}
+    names = {"plain": "plain Delta append, a job", "frame": "lakelog append, a job", "files": "jobs/append.py of the files"}
     return {names[kind]: tuple(statistics.median(one[place] for one in runs) for place in (0, 1)) for kind, runs in found.items()}
 
 
