@@ -68,7 +68,8 @@ def configure(
 def delete(call: Call, topic: Name) -> None:
     """Delete a topic with all its records; asks first."""
     lake = call.lake()
-    lake.topic(topic)
+    if topic not in lake.topics():
+        lake.topic(topic)
     call.confirm(f"Delete the topic {topic} of {lake.root} with all its records")
     lake.delete_topic(topic)
     if call.json:

@@ -98,7 +98,8 @@ SETTINGS: Mapping[str, Setting] = {
                 "log.message.timestamp.before.max.ms"),
         Setting("message.timestamp.after.max.ms", LONG_MAX, _long(0), "how far a record's time may lie after the append",
                 "log.message.timestamp.after.max.ms"),
-        Setting("snapshot.retention.ms", 2592000000, _long(3600000),
+        # Delta keeps it as an interval, which ends where its microseconds do.
+        Setting("snapshot.retention.ms", 2592000000, _long(3600000, LONG_MAX // 1000),
                 "how long silver's versions stay readable (time travel)"),
         Setting("deletion.vectors", False, _boolean,
                 "deletion vectors on silver: cheaper merges, but only readers that know them can read the table"),

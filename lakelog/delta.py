@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,17 +16,13 @@ from lakelog.delta_errors import condition_of
 from lakelog.delta_errors import door as door
 from lakelog.delta_errors import source_door as source_door
 from lakelog.errors import Conflict, Damaged, NotFound
-from lakelog.filesystem import filesystem
-from lakelog.statement import FEW, during, interpreted
+from lakelog.statement import FEW, committing, during, interpreted
 from lakelog.table import TableRef, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
 
 LAST_COMMIT = "spark.databricks.delta.lastCommitVersionInSession"
-# One commit of this process at a time: the version of a commit is told per Spark session, and appends of one process to one table
-# would only make each other start over (a lock doubles their rate).
-_committing = threading.RLock()
 
 
 def small_frame(spark: SparkSession, ddl: str, rows: Sequence[tuple[Any, ...]]) -> DataFrame:
@@ -75,7 +70,7 @@ def create(
         writer = writer.partitionedBy(*[F.col(name) for name in partitioned_by])
     for name, value in properties.items():
         writer = writer.tableProperty(name, value)
-    with door(table), during(rows.sparkSession, _carrying(user_metadata)):
+    with committing, door(table), during(rows.sparkSession, _carrying(user_metadata)):
         try:
             writer.createOrReplace() if replace else writer.create()
         except Exception as error:
@@ -95,7 +90,7 @@ def overwrite(rows: DataFrame, table: TableRef, *, partitioned_by: str, user_met
     writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").option("partitionOverwriteMode", "static")
     writer = writer.partitionBy(partitioned_by)
     writer = writer if user_metadata is None else writer.option("userMetadata", user_metadata)
-    with _committing, door(table), during(rows.sparkSession, WRITERS):
+    with committing, door(table), during(rows.sparkSession, WRITERS):
         _forget_version(rows.sparkSession)
         writer.save(table.path) if table.path is not None else writer.saveAsTable(table.sql())
         return _version_committed(rows.sparkSession, table)
@@ -116,7 +111,7 @@ def replace(rows: DataFrame, table: TableRef, where: Column, *, user_metadata: s
     spark = rows.sparkSession
     writer = rows.writeTo(table.sql())
     writer = writer if user_metadata is None else writer.option("userMetadata", user_metadata)
-    with _committing, door(table), during(spark, WRITERS):
+    with committing, door(table), during(spark, WRITERS):
         _forget_version(spark)
         writer.overwrite(where)
         return _version_committed(spark, table)
@@ -220,7 +215,7 @@ def insert_guarded(rows: DataFrame, table: TableRef, guard: Callable[[str], str]
     rows.createOrReplaceTempView(view)
     written = Observation(view)
     try:
-        with _committing, door(table), during(spark, WRITERS), interpreted(spark, count <= FEW):
+        with committing, door(table), during(spark, WRITERS), interpreted(spark, count <= FEW):
             _forget_version(spark)
             # Each name of the table in a statement is a look of Delta at its log; a view of it is not. The transaction reads it anew.
             uncached(spark, table).createOrReplaceTempView(f"{view}_log")
@@ -277,7 +272,7 @@ def merge(
     view = f"lakelog_{uuid.uuid4().hex}"
     source.createOrReplaceTempView(view)
     try:
-        with _committing, door(table):
+        with committing, door(table):
             _forget_version(spark)
             with during(spark, settings):
                 answer = spark.sql(f"MERGE INTO {table.sql()} t USING {quoted(view)} s ON {on} {clauses}").collect()
@@ -289,10 +284,6 @@ def merge(
 
 
 def drop(spark: SparkSession, table: TableRef) -> None:
-    """Remove a table and its files: ``DROP TABLE`` in a catalog, the folder under a path."""
-    if table.path is None:
-        with door(table):
-            spark.sql(f"DROP TABLE IF EXISTS {table.sql()}")
-        return
-    files, path = filesystem(table.path)
-    files.delete_dir(path)
+    """Remove a table of a catalog with its files; nothing where there is none."""
+    with door(table):
+        spark.sql(f"DROP TABLE IF EXISTS {table.sql()}")

@@ -90,7 +90,7 @@ class Lake:
             if not table_properties.appears(self.spark, self._table, f"{PREFIX}format"):
                 raise Conflict(
                     f"{self._table}: another process is making the lake, or was cut off while it did. Try again; if this stays, and nobody is at"
-                    " it, delete that folder: it holds nothing yet."
+                    " it, look into that place: there is no table of lakelog's in it. Delete what is there, then try again."
                 ) from error
 
     def _refuse_foreign_files(self) -> None:
@@ -164,15 +164,23 @@ class Lake:
         Raises:
             TopicNotFound: there is none; lists what there is.
         """
-        existing = self.topics()
+        listed = self._opened()
         try:
             check_topic_name(name)
-            return self._topic(name)
+            topic = self._topic(name)
         except (TopicNotFound, InvalidRequest) as error:
-            listed = ", ".join(existing) or "none"
+            raise self._not_found(name) from error
+        if listed.get(TOPIC_PROPERTY + name) != topic.uuid:
             raise TopicNotFound(
-                f"There is no topic {name} in {self.root}.{did_you_mean(name, existing)} Topics: {listed}.", existing=existing
-            ) from error
+                f"The topic {name} of {self.root} is being created or deleted, or that was cut off: create_topic completes it, delete_topic"
+                " removes it."
+            )
+        return topic
+
+    def _not_found(self, name: str) -> TopicNotFound:
+        existing = self.topics()
+        listed = ", ".join(existing) or "none"
+        return TopicNotFound(f"There is no topic {name} in {self.root}.{did_you_mean(name, existing)} Topics: {listed}.", existing=existing)
 
     def _topic(self, name: str) -> Topic:
         return Topic(self.spark, self.root, name, self.clock, self._defaults)
@@ -208,16 +216,16 @@ class Lake:
         if not is_lake:
             self._create()
         made = topic_tables.make_log(self.spark, self.root, name, types, partitions=partitions, settings=stored, now=self.clock())
-        if made:
-            for setting, warning in settings.warnings().items():
-                warnings.warn(f"{setting}: {warning}", stacklevel=2)
-        if made or name not in self.topics():
-            topic = self._topic(name)
+        topic, listed = self._topic(name), TOPIC_PROPERTY + name
+        # Whoever made it is given the time to complete it.
+        if made or not table_properties.appears(self.spark, self._table, listed, topic.uuid):
             topic_tables.complete(topic, now=self.clock())
-            self._note({TOPIC_PROPERTY + name: topic.uuid})
+            self._note({listed: topic.uuid})
         if not made:
             raise InvalidRequest(f"The topic {name} exists already in {self.root}. Open it with topic({name!r}), or choose another name.",
                                  name="TOPIC_ALREADY_EXISTS")  # fmt: skip
+        for setting, warning in settings.warnings().items():
+            warnings.warn(f"{setting}: {warning}", stacklevel=2)
         return topic
 
     def _note(self, changes: Mapping[str, str | None]) -> None:
@@ -239,12 +247,14 @@ class Lake:
             Invalid: a table of that name is not lakelog's; nothing was deleted.
         """
         check_topic_name(name)
-        listed = TOPIC_PROPERTY + name in self._opened()
+        identity = self._opened().get(TOPIC_PROPERTY + name)
+        if identity is None and not topic_tables.has_log(self.spark, self.root, name):
+            raise self._not_found(name)
         topic_tables.require_own(self.spark, self.root, name)
-        if not listed:
-            self.topic(name)
         topic_tables.drop(self.spark, self.root, name)
-        self._note({TOPIC_PROPERTY + name: None})
+        # The log is gone: another process may have made the topic anew.
+        if identity is not None and self._opened().get(TOPIC_PROPERTY + name) == identity:
+            self._note({TOPIC_PROPERTY + name: None})
 
     def sql(self, query: str, *, at: At = None) -> DataFrame:
         """Run SQL with the views of every topic registered: ``orders``, ``orders_deleted``, ``orders_log``.
@@ -264,8 +274,9 @@ class Lake:
             try:
                 self._topic(name).register(at)
                 registered.append(name)
-            except NotFound:
-                if at is None:
+            except NotFound as error:
+                # A topic whose deletion was cut off is still listed.
+                if at is None and not isinstance(error, TopicNotFound):
                     raise
                 for view in views.names(name):
                     self.spark.catalog.dropTempView(view)

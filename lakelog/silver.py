@@ -81,13 +81,13 @@ def follow(spark: SparkSession, table: TableRef, settings: TopicConfig) -> None:
         table_properties.change(spark, table, delta_properties(settings))
 
 
-def create(log: Log, table: TableRef, *, uuid: str, now: int, properties: Mapping[str, str]) -> None:
-    """Create an empty latest table whose progress stands before the log's first record, in the place of what is there."""
+def create(log: Log, table: TableRef, *, uuid: str, now: int, properties: Mapping[str, str], replace: bool) -> None:
+    """Create an empty latest table whose progress stands before the log's first record, or ``replace`` the table there by it."""
     nothing = dict.fromkeys(range(log.partitions), 0)
     state = Progress.start(nothing, nothing, {}, rule=log.rule, uuid=uuid, generation=0)
     frame = _control_rows(log, state, list(nothing), now)
     properties = {"delta.dataSkippingStatsColumns": skipping_columns(log.types.key), **properties}
-    delta.create(frame, table, partitioned_by=("bucket",), properties=properties, replace=True, user_metadata=state.note())
+    delta.create(frame, table, partitioned_by=("bucket",), properties=properties, replace=replace, user_metadata=state.note())
 
 
 def _control_rows(log: Log, state: Progress, partitions: Sequence[int], now: int, replaces: Progress | None = None) -> DataFrame:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 # Up to so many records a statement is one over few rows.
 FEW = 10_000
+# One commit of this process at a time: what a commit carries and which version it got are settings of the Spark session, and appends of one
+# process to one table would only make each other start over (a lock doubles their rate).
+committing = threading.RLock()
 _interpreting = threading.Lock()
 _within: dict[int, tuple[int, contextlib.ExitStack]] = {}
 

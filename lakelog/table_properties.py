@@ -10,6 +10,7 @@ from lakelog import commit_file
 from lakelog.commit_file import CommitFile
 from lakelog.delta_errors import door
 from lakelog.errors import NotFound
+from lakelog.statement import committing
 from lakelog.table import TableRef
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def change(spark: SparkSession, table: TableRef, changes: Mapping[str, str | Non
 
     kept = {name: value for name, value in changes.items() if value is not None}
     gone = [name for name, value in changes.items() if value is None]
-    with door(table):
+    with committing, door(table):
         if kept:
             pairs = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in sorted(kept.items()))
             spark.sql(f"ALTER TABLE {table.sql()} SET TBLPROPERTIES ({pairs})")

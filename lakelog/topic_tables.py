@@ -6,12 +6,14 @@ whoever comes by, so a creation that was cut off is completed by the next.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lakelog import bronze, delta, evolution, silver, table_properties, views
-from lakelog.errors import Conflict, Invalid, InvalidRequest
+from lakelog.errors import Conflict, Damaged, Invalid, InvalidRequest
 from lakelog.filesystem import filesystem
 from lakelog.records import Types
 from lakelog.table import TableRef
@@ -49,38 +51,49 @@ def make_log(spark: SparkSession, root: str, name: str, types: Types, *, partiti
     except Conflict as error:
         # A path counts as taken from the first data file on, before there is a table.
         if not table_properties.appears(spark, table, IDENTITY):
-            raise Conflict(
-                f"{table}: another process is creating the topic, or was cut off while it did. Try again; if this stays, and nobody is at it,"
-                " delete that folder: it holds nothing yet."
-            ) from error
+            raise Conflict(_unfinished(table)) from error
         return False
     return True
+
+
+def has_log(spark: SparkSession, root: str, name: str) -> bool:
+    """Whether there is a log of that name, lakelog's or not."""
+    return table_properties.exists(spark, TableRef.of(root, name, "bronze"))
 
 
 def complete(topic: Topic, *, now: int) -> None:
     """Make what a topic has beside its log: the latest table and, in a catalog, the views. Again, and nothing changes.
 
-    What stands in silver's place (the table of a topic whose deletion was cut off, files of a creation that was) is replaced.
+    The latest table of a topic whose deletion was cut off is replaced.
 
     Raises:
         InvalidRequest: a table that is not lakelog's stands there.
-        Conflict: another process is completing it.
+        Conflict: another process is completing it, or was cut off before there was a table.
     """
-    if _is_foreign(topic.spark, topic.silver):
+    stored = table_properties.read(topic.spark, topic.silver)
+    if stored is not None and IDENTITY not in stored:
         raise _taken(str(topic.silver), topic.name)
-    if (table_properties.read(topic.spark, topic.silver) or {}).get(IDENTITY) != topic.uuid:
+    if stored is None or stored[IDENTITY] != topic.uuid:
         properties = {f"{PREFIX}format": str(FORMAT_VERSION), IDENTITY: topic.uuid, **silver.delta_properties(topic.config)}
         try:
-            silver.create(topic.log, topic.silver, uuid=topic.uuid, now=now, properties=properties)
-        except Conflict:
+            silver.create(topic.log, topic.silver, uuid=topic.uuid, now=now, properties=properties, replace=stored is not None)
+        except Conflict as error:
             # Whoever else completes it makes it of the same log.
             if not table_properties.appears(topic.spark, topic.silver, IDENTITY, topic.uuid):
-                raise
+                raise Conflict(_unfinished(topic.silver)) from error
     views.create(topic.spark, topic.name, topic.root, topic.silver, topic.bronze, topic.types)
 
 
-def _tables(root: str, name: str) -> tuple[TableRef, ...]:
-    return tuple(TableRef.of(root, name, kind) for kind in ("bronze", "silver"))
+def _unfinished(table: TableRef) -> str:
+    return (
+        f"{table}: another process is creating the topic, or was cut off while it did. Try again; if this stays, and nobody is at it, look into"
+        " that place: there is no table of lakelog's in it. Delete what is there, then create the topic again."
+    )
+
+
+def _tables(root: str, name: str) -> tuple[TableRef, TableRef]:
+    """The log and the latest table."""
+    return TableRef.of(root, name, "bronze"), TableRef.of(root, name, "silver")
 
 
 def _is_foreign(spark: SparkSession, table: TableRef) -> bool:
@@ -110,21 +123,37 @@ def require_own(spark: SparkSession, root: str, name: str) -> None:
     Raises:
         Invalid: naming the table; nothing was changed.
     """
+    foreign = False
     for table in _tables(root, name):
-        if _is_foreign(spark, table):
+        with contextlib.suppress(Damaged):  # half deleted already
+            foreign = _is_foreign(spark, table)
+        if foreign:
             raise Invalid(f"{table} is not lakelog's. Nothing was deleted.", name="NOT_A_TOPIC")
 
 
 def drop(spark: SparkSession, root: str, name: str) -> None:
-    """Remove a topic's views and tables with all their files; what is gone already is passed over."""
-    if "/" not in root:
-        views.drop(spark, name, root)
+    """Remove a topic's views and tables with all their files, the log last: while it stands, nobody else makes a topic of that name.
+
+    What is gone already, or half gone, is passed over.
+    """
     for view in views.names(name):
         spark.catalog.dropTempView(view)
-    for table in _tables(root, name):
-        if table_properties.exists(spark, table):
-            delta.drop(spark, table)
-    if "/" in root:
-        files, path = filesystem(f"{root}/{name}")
-        if files.get_file_info(path).type.name == "Directory":
-            files.delete_dir(path)
+    log, latest = _tables(root, name)
+    if "/" not in root:
+        views.drop(spark, name, root)
+        delta.drop(spark, latest)
+        delta.drop(spark, log)
+        return
+    from pyarrow import fs
+
+    files, folder = filesystem(f"{root}/{name}")
+    if files.get_file_info(folder).type != fs.FileType.Directory:
+        return
+    # Not the folder as a whole: after the log is gone, another process may have begun a topic in it.
+    for last in (False, True):
+        for entry in files.get_file_info(fs.FileSelector(folder)):
+            if (entry.base_name == "bronze") == last:
+                files.delete_dir(entry.path) if entry.type == fs.FileType.Directory else files.delete_file(entry.path)
+    if isinstance(files, fs.LocalFileSystem):
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)

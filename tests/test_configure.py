@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from pyspark.sql.types import StringType
 
-from lakelog import Conflict, Damaged, InvalidConfig, InvalidRequest, Lake, Refused, Topic, delta, table_properties, topic_tables
+from lakelog import Conflict, Damaged, InvalidConfig, InvalidRequest, Lake, Refused, Topic, TopicNotFound, table_properties, topic_tables
 from lakelog.lake import TOPIC_PROPERTY
 from lakelog.records import Types
 from tests.tables import versions
@@ -71,26 +72,36 @@ def test_a_lakes_default_reaches_the_tables_that_carry_it(lake: Lake) -> None:
     assert versions(lake.root, "t") == before
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is at it: a creation that was cut off is not waited for."""
+    monkeypatch.setattr(table_properties, "PATIENCE", 0)
+
+
+@pytest.mark.usefixtures("impatient")
 def test_a_creation_cut_off_before_the_topic_was_listed_is_finished_by_the_next(lake: Lake) -> None:
     topic = lake.create_topic("t")
     table_properties.change(lake.spark, lake._table, {f"{TOPIC_PROPERTY}t": None})
     assert lake.topics() == []
+    with pytest.raises(TopicNotFound, match="create_topic completes it"):
+        lake.topic("t")
     with pytest.raises(InvalidRequest, match="exists already"):
         lake.create_topic("t")
     assert (lake.topics(), lake.topic("t").uuid) == (["t"], topic.uuid)
 
 
+@pytest.mark.usefixtures("impatient")
 def test_of_two_creations_the_first_log_says_what_the_topic_is(lake: Lake) -> None:
-    """The other one, with other types, completes what it finds; a latest table that a deletion left behind is replaced."""
+    """The other one, with other types, completes what it finds; a latest table that a deletion left behind is replaced, its listing too."""
     lake.create_topic("t", key="BIGINT").append([{"key": 1, "value": "of the topic before"}])
     lake.topic("t").merge()
-    delta.drop(lake.spark, lake.topic("t").bronze)
+    shutil.rmtree(lake.topic("t").bronze.path or "")
+    assert lake.sql("SELECT 1 AS one").collect()[0].one == 1
     types = Types(StringType(), StringType())
     assert topic_tables.make_log(lake.spark, lake.root, "t", types, partitions=2, settings={}, now=1)
     assert not topic_tables.make_log(lake.spark, lake.root, "t", types, partitions=3, settings={}, now=1)
     with pytest.raises(Damaged, match="latest table of another log"):
-        lake.topic("t").merge()
-    table_properties.change(lake.spark, lake._table, {f"{TOPIC_PROPERTY}t": None})
+        lake._topic("t").merge()
     with pytest.raises(InvalidRequest, match="exists already"):
         lake.create_topic("t", key="INT", value="a INT")
     topic = lake.topic("t")
@@ -102,22 +113,38 @@ def test_of_two_creations_the_first_log_says_what_the_topic_is(lake: Lake) -> No
     assert versions(lake.root, "t") == before
 
 
-def test_what_a_creation_left_without_a_table(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files in silver's place are no obstacle; in the log's place they may be another creation's, and are named."""
+@pytest.mark.usefixtures("impatient")
+def test_what_a_creation_left_without_a_table_is_named(lake: Lake) -> None:
+    """Files in a table's place may be another creation's, or anybody's."""
     lake.create_topic("other")
-    for folder in ("t/silver/bucket=-1", "u/bronze/partition=0"):
-        (Path(lake.root) / folder).mkdir(parents=True)
-        (Path(lake.root) / folder / "part-0.parquet").write_bytes(b"cut off")
-    topic = lake.create_topic("t")
-    topic.append([{"key": "a", "value": "b"}])
-    assert topic.merge().inserted == 1
-    monkeypatch.setattr(table_properties, "PATIENCE", 0)
-    with pytest.raises(Conflict, match=r"u/bronze: another process is creating the topic, or was cut off"):
-        lake.create_topic("u")
-    assert lake.topics() == ["other", "t"]
-    table_properties.change(lake.spark, topic.silver, {topic_tables.IDENTITY: None})
+    for topic, table in (("t", "silver"), ("u", "bronze")):
+        (Path(lake.root) / topic / table / "x").mkdir(parents=True)
+        (Path(lake.root) / topic / table / "x" / "part-0.parquet").write_bytes(b"cut off")
+        with pytest.raises(Conflict, match=f"{topic}/{table}: another process is creating the topic, or was cut off"):
+            lake.create_topic(topic)
+    assert lake.topics() == ["other"]
+    shutil.rmtree(Path(lake.root) / "t" / "silver")
+    with pytest.raises(InvalidRequest, match="exists already"):
+        lake.create_topic("t")
+    table_properties.change(lake.spark, lake.topic("t").silver, {topic_tables.IDENTITY: None})
     with pytest.raises(InvalidRequest, match=r"t/silver is there already and is not lakelog's"):
-        topic_tables.complete(topic, now=1)
+        topic_tables.complete(lake.topic("t"), now=1)
+
+
+def test_a_deletion_cut_off_is_taken_up_again(lake: Lake) -> None:
+    lake.create_topic("t")
+    lake.create_topic("u")
+    shutil.rmtree(lake.topic("t").bronze.path or "")
+    (Path(lake.topic("u").bronze.path or "") / "_delta_log" / f"{0:020}.json").unlink()
+    for name in ("t", "u"):
+        lake.delete_topic(name)
+        assert not (Path(lake.root) / name).exists()
+    assert lake.topics() == []
+    with pytest.raises(TopicNotFound):
+        lake.delete_topic("t")
+    with pytest.raises(InvalidConfig, match=r"snapshot\.retention\.ms"):
+        lake.create_topic("t", config={"snapshot.retention.ms": 2**63 - 1})
+    assert lake.create_topic("t").append([{"key": "a"}]).offsets == {0: (0, 1)}
 
 
 def test_creations_at_the_same_time_leave_one_topic(lake: Lake) -> None:
