@@ -6,19 +6,21 @@ Four questions, medians of CPU seconds of all processes:
   frame, and ``jobs/append.py`` of the files behind it;
 - the same in one process that appends again and again, the ways taken in turn;
 - batches of 100 records: unconditional, with an expected offset, with a token;
-- the same on a log of ten thousand commits (as lakelog would have written them, one in ten with a token) next to a log of one, a process
-  for each log, the three ways taken in turn: nothing may grow with the length of the log.
+- the same on a log of ten thousand commits (as lakelog would have written them, one in ten with a token) next to a log of one, in one
+  process, all in turn: nothing may grow with the length of the log.
 
 What was found, on two cores:
 
-- A million records: 3.5 times a plain append for files, 3.9 for a frame, after eight rounds; 2.9 and 3.6 after thirty, when Java has compiled
-  Spark's planner (1.05 CPU-s for the plain one). 1.4 of the 3.0 CPU-s for files are the tasks of the write: bronze's twelve columns in the
-  place of the frame's two take 0.9 as bare Parquet (0.55 for the two), partitions and the count above the guard the rest; 0.3 are the sum,
-  0.3 Delta's look for the guard's files, 0.6 planning. Keeping a frame costs 0.8 more, whichever of its columns are kept. As a job of its
-  own, with the start of Java and Spark and with a token: 1.9 times a script with the plain append.
+- A million records, a process for each append, the start of Java and Spark included: a frame 1.8, ``jobs/append.py`` of the files with a token
+  1.9 times a script with the plain append (20 CPU-s).
+- In one process that appends again and again: 3.5 times for files, 3.9 for a frame, after eight rounds; 2.9 and 3.6 after thirty, when Java
+  has compiled Spark's planner (1.05 CPU-s for the plain one). 1.4 of the 3.0 CPU-s for files are the tasks of the write: bronze's twelve
+  columns in the place of the frame's two take 0.9 as bare Parquet (0.55 for the two), partitions and the count above the guard the rest;
+  0.3 are the sum, 0.3 Delta's look for the guard's files, 0.6 planning. Keeping a frame costs 0.8 more, whichever of its columns are kept.
 - A condition costs nothing that could be measured, a token 1.3 times.
 - On ten thousand commits 1.4 to 1.6 times (1.6 with a token), in the same process as the empty log, after eight rounds; about 1.6 when Java has
-  compiled everything. Of what is read, nothing grows (tests/test_long_log.py). What grows is Delta's own: on a local file system each look
+  compiled everything, and 1.65 (1.85 with a token) with a process for each log. Of what is read, nothing grows
+  (tests/test_long_log.py). What grows is Delta's own: on a local file system each look
   at a table lists all of ``_delta_log``, three times an append; the state of ten thousand files is put together after each commit, and a
   checkpoint of them is written every ten. Object stores list from where they are asked to. Tried and not taken: a staleness limit for
   what the statement is planned with (Delta lists in the background all the same); the state with generated code, put together before the
@@ -157,20 +159,19 @@ def small(folder: Path, rounds: int, lengths: Sequence[int]) -> dict[str, tuple[
 
 
 def main(rounds: int, commits: int) -> None:
-    """Run each in processes of its own, and print."""
+    """Run each in a process of its own (jobs: one for each append), and print."""
     root = Path(tempfile.mkdtemp(prefix="lakelog-bench-"))
     try:
         for what in ("job", "million", "small"):
-            results: dict[str, tuple[float, float]] = {}
-            for length in (0, commits) if what == "small" else (0,):
-                folder = root / f"{what}_{length}"
-                folder.mkdir()
-                if what == "job":
-                    results = job.measured(folder, min(rounds, 5))
-                else:
-                    command = [sys.executable, "-m", "tests.benchmarks.append", what, str(folder), str(rounds), str(length)]
-                    answer = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-                    results |= {name: tuple(figures) for name, figures in json.loads(answer.stdout.splitlines()[-1]).items()}
+            folder = root / what
+            folder.mkdir()
+            if what == "job":
+                results = job.measured(folder, min(rounds, 5))
+            else:
+                lengths = ["0", str(commits)] if what == "small" else []
+                command = [sys.executable, "-m", "tests.benchmarks.append", what, str(folder), str(rounds), *lengths]
+                answer = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+                results = {name: tuple(figures) for name, figures in json.loads(answer.stdout.splitlines()[-1]).items()}
             base = next(iter(results.values()))
             for name, (cpu, wall) in results.items():
                 rate = f"  {1 / wall:5.2f} commits/s" if what == "small" else ""
