@@ -6,7 +6,7 @@ import os
 import re
 from dataclasses import dataclass
 
-from lakelog.table import TableRef
+from lakelog.table import TableRef, local_path
 
 NAME = re.compile(r"\d{20}\.json")
 
@@ -62,6 +62,5 @@ def stands(table: TableRef, seen: CommitFile | None) -> bool:
 
 
 def _folder(table: TableRef) -> str | None:
-    if table.path is None or "://" in table.path:
-        return None
-    return os.path.join(table.path.removeprefix("file:"), "_delta_log")
+    path = None if table.path is None else local_path(table.path)
+    return None if path is None else os.path.join(path, "_delta_log")

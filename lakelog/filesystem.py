@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from lakelog.errors import InvalidRequest
+from lakelog.table import local_path
 
 
 def filesystem(location: str) -> tuple[Any, str]:
@@ -13,8 +14,9 @@ def filesystem(location: str) -> tuple[Any, str]:
     from pyarrow import fs
 
     try:
-        if "://" in location:
-            return fs.FileSystem.from_uri(re.sub(r"^s3[an]://", "s3://", location))  # type: ignore[no-any-return]
-        return fs.LocalFileSystem(), location.removeprefix("file:")
+        path = local_path(location)
+        if path is not None:
+            return fs.LocalFileSystem(), path
+        return fs.FileSystem.from_uri(re.sub(r"^s3[an]://", "s3://", location))  # type: ignore[no-any-return]
     except Exception as error:
         raise InvalidRequest(f"{location}: pyarrow cannot open this file system: {error}") from error

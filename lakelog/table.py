@@ -39,6 +39,12 @@ def absolute_root(root: str, folder: str | os.PathLike[str] = "") -> str:
     return os.path.abspath(os.path.join(folder, os.path.expanduser(root)))
 
 
+def local_path(location: str) -> str | None:
+    """The path behind a location of this machine (a mounted one too): as it stands, or ``file:/…``, ``file:///…``; None for one elsewhere."""
+    path = re.sub(r"^file:(//)?(?=/)", "", location)
+    return None if "://" in path else path
+
+
 @dataclass(frozen=True)
 class TableRef:
     """A Delta table by path (the root holds a ``/``) or by catalog name; never one made from the other."""
