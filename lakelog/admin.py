@@ -65,16 +65,17 @@ def configure(
 
 
 @verb(topics)
-def delete(call: Call, topic: Name) -> None:
+def delete(
+    call: Call,
+    topic: Name,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would be deleted, and delete nothing.")] = False,
+) -> None:
     """Delete a topic with all its records; asks first."""
     lake = call.lake()
-    if topic not in lake.topics():
-        lake.topic(topic)
-    call.confirm(f"Delete the topic {topic} of {lake.root} with all its records")
-    lake.delete_topic(topic)
-    if call.json:
-        return show.document({"deleted": topic})
-    return show.line(f"deleted topic {topic}")
+    planned = lake.delete_topic(topic, dry_run=True)
+    if not dry_run:
+        call.confirm(f"Delete the topic {topic} of {lake.root} with all its records")
+    call.answer(planned if dry_run else lake.delete_topic(topic), show.deleted)
 
 
 @verb(lakes, "describe")

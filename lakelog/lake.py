@@ -8,20 +8,19 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from lakelog import delta, silver, table_properties, topic_tables, views
+from lakelog import silver, topic_tables, views
 from lakelog.config import SETTINGS, TopicConfig, did_you_mean, parse
-from lakelog.errors import Conflict, InvalidConfig, InvalidRequest, NotFound, TopicNotFound
-from lakelog.filesystem import filesystem
+from lakelog.errors import InvalidConfig, InvalidRequest, NotFound, TopicNotFound
+from lakelog.lake_table import LakeTable
+from lakelog.moment import At
 from lakelog.ordering import OrderingRule
 from lakelog.records import Types, declared_type, flat_columns
-from lakelog.table import TableRef, absolute_root, check_topic_name, quoted
-from lakelog.topic import FORMAT_VERSION, PREFIX, At, Topic
+from lakelog.results import TopicDeleted
+from lakelog.table import absolute_root, check_topic_name
+from lakelog.topic import Topic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-TOPIC_PROPERTY = f"{PREFIX}lake.topic."
-RUNS = "started_at TIMESTAMP, ended_at TIMESTAMP, run_id STRING, verb STRING, topic STRING, error STRING, report STRING"
 
 
 def system_clock() -> int:
@@ -51,66 +50,13 @@ class Lake:
         self.spark = spark
         self.root = absolute_root(root).rstrip("/") or "/"
         self.clock = clock
-        self._table = TableRef.of(self.root, "_lakelog", "runs")
+        self._own = LakeTable(spark, self.root)
 
     # ---- the lake itself ----
 
     def is_lake(self) -> bool:
         """Whether the root holds a lake. No Spark job."""
-        return self._properties() is not None
-
-    def _properties(self) -> dict[str, str] | None:
-        stored = table_properties.read(self.spark, self._table)
-        if stored is None or f"{PREFIX}format" not in stored:
-            return None
-        if int(stored[f"{PREFIX}format"]) > FORMAT_VERSION:
-            raise InvalidConfig(
-                f"{self.root} was written by a newer lakelog (format {stored[f'{PREFIX}format']}, this one knows {FORMAT_VERSION}). Upgrade lakelog."
-            )
-        return stored
-
-    def _opened(self) -> dict[str, str]:
-        stored = self._properties()
-        if stored is None:
-            raise NotFound(f"{self.root} is not a lake: it holds no topics of lakelog. create_topic makes it one.", name="NOT_A_LAKE")
-        return stored
-
-    def _create(self) -> None:
-        """Make the root a lake: the table of runs, which also carries the lake's defaults and the names of its topics."""
-        if "/" in self.root:
-            self._refuse_foreign_files()
-        else:
-            with delta.door(self.root):
-                schemas = self.spark.sql("SHOW SCHEMAS" + (f" IN {quoted(self.root.split('.')[0])}" if "." in self.root else "")).collect()
-            if self.root.split(".")[-1] not in {row[0] for row in schemas}:
-                raise NotFound(f"There is no schema {self.root}. Create it first: CREATE SCHEMA {self.root}", name="NOT_A_LAKE")
-        try:
-            delta.create(delta.small_frame(self.spark, RUNS, []), self._table, properties={f"{PREFIX}format": str(FORMAT_VERSION)})
-        except Conflict as error:
-            if not table_properties.appears(self.spark, self._table, f"{PREFIX}format"):
-                raise Conflict(
-                    f"{self._table}: another process is making the lake, or was cut off while it did. Try again; if this stays, and nobody is at"
-                    " it, look into that place: there is no table of lakelog's in it. Delete what is there, then try again."
-                ) from error
-
-    def _refuse_foreign_files(self) -> None:
-        from pyarrow import fs
-
-        files, path = filesystem(self.root)
-        found = [entry.base_name for entry in files.get_file_info(fs.FileSelector(path, allow_not_found=True))]
-        # A first topic whose creation was cut off, or is under way, left nothing else.
-        found = [name for name in found if not name.startswith(".") and name != "_lakelog"]
-        # Another process may have made the lake since we looked.
-        if found and self._properties() is None:
-            raise InvalidRequest(
-                f"{self.root} is not a lake and not empty (it holds {sorted(found)[0]}). Name a new or empty folder as root.",
-                name="NOT_A_LAKE",
-            )
-
-    def _defaults(self) -> dict[str, str]:
-        stored = table_properties.read(self.spark, self._table) or {}
-        names = {setting.lake_name for setting in SETTINGS.values()}
-        return {name: stored[PREFIX + name] for name in names if PREFIX + name in stored}
+        return self._own.properties() is not None
 
     def configure(self, settings: Mapping[str, Any]) -> None:
         """Set lake-wide defaults under Kafka's broker names (None removes one); topics that do not say otherwise follow.
@@ -121,16 +67,15 @@ class Lake:
 
         Cost: one commit; for `silver.SHAPING` a look at every topic, and a commit on each silver that follows.
         """
-        self._opened()
+        self._own.opened()
         parsed = parse({name: value for name, value in settings.items() if value is not None}, lake=True)
         known = {setting.lake_name for setting in SETTINGS.values() if not setting.fixed}
         for name in settings:
             if name not in known:
                 raise InvalidConfig(f"There is no lake-wide default {name!r}.{did_you_mean(name, known)}", setting=name)
-        after = {**self._defaults(), **parsed}
+        after = {**self._own.defaults(), **parsed}
         TopicConfig({}, {name: text for name, text in after.items() if settings.get(name, text) is not None}).check()
-        changes: dict[str, str | None] = {PREFIX + name: parsed.get(name) for name in settings}
-        table_properties.change(self.spark, self._table, changes)
+        self._own.set_defaults({name: parsed.get(name) for name in settings})
         if silver.SHAPING & set(settings):
             for name in self.topics():
                 topic = self._topic(name)
@@ -138,8 +83,8 @@ class Lake:
 
     def describe(self) -> list[dict[str, Any]]:
         """The lake-wide defaults: Kafka's broker name, value, origin (lake or default) and what it means. No Spark job."""
-        self._opened()
-        stored = self._defaults()
+        self._own.opened()
+        stored = self._own.defaults()
         shown = []
         for setting in SETTINGS.values():
             if not setting.fixed:
@@ -156,7 +101,7 @@ class Lake:
         Raises:
             NotFound: the root is not a lake.
         """
-        return sorted(name.removeprefix(TOPIC_PROPERTY) for name in self._opened() if name.startswith(TOPIC_PROPERTY))
+        return list(self._own.topics())
 
     def topic(self, name: str) -> Topic:
         """An existing topic.
@@ -164,18 +109,26 @@ class Lake:
         Raises:
             TopicNotFound: there is none; lists what there is.
         """
-        listed = self._opened()
+        identity = self._identity(name)
         try:
-            check_topic_name(name)
             topic = self._topic(name)
-        except (TopicNotFound, InvalidRequest) as error:
+        except TopicNotFound as error:
             raise self._not_found(name) from error
-        if listed.get(TOPIC_PROPERTY + name) != topic.uuid:
+        if topic.uuid != identity:
             raise TopicNotFound(
                 f"The topic {name} of {self.root} is being created or deleted, or that was cut off: create_topic completes it, delete_topic"
                 " removes it."
             )
         return topic
+
+    def _identity(self, name: str) -> str | None:
+        """The identity a topic is listed with, if it is; a name that could be none's is not found."""
+        listed = self._own.topics()
+        try:
+            check_topic_name(name)
+        except InvalidRequest as error:
+            raise self._not_found(name) from error
+        return listed.get(name)
 
     def _not_found(self, name: str) -> TopicNotFound:
         existing = self.topics()
@@ -183,7 +136,7 @@ class Lake:
         return TopicNotFound(f"There is no topic {name} in {self.root}.{did_you_mean(name, existing)} Topics: {listed}.", existing=existing)
 
     def _topic(self, name: str) -> Topic:
-        return Topic(self.spark, self.root, name, self.clock, self._defaults)
+        return Topic(self.spark, self.root, name, self.clock, self._own.defaults)
 
     def create_topic(
         self, name: str, *, key: str = "BINARY", value: str = "BINARY", partitions: int = 1, config: Mapping[str, Any] | None = None
@@ -208,19 +161,19 @@ class Lake:
         if not 1 <= partitions <= 10_000:
             raise InvalidConfig(f"partitions={partitions}: a topic has 1 to 10000 partitions.")
         stored, is_lake = parse(config or {}), self.is_lake()
-        settings = TopicConfig(stored, self._defaults())
+        settings = TopicConfig(stored, self._own.defaults())
         settings.check()
         types = Types(declared_type(self.spark, key, what="key"), declared_type(self.spark, value, what="value"))
         flat_columns(types.key, types.value)
         OrderingRule.from_config(settings).version_type(types.value)
         if not is_lake:
-            self._create()
+            self._own.create()
         made = topic_tables.make_log(self.spark, self.root, name, types, partitions=partitions, settings=stored, now=self.clock())
-        topic, listed = self._topic(name), TOPIC_PROPERTY + name
+        topic = self._topic(name)
         # Whoever made it is given the time to complete it.
-        if made or not table_properties.appears(self.spark, self._table, listed, topic.uuid):
+        if made or not self._own.is_listed(name, topic.uuid):
             topic_tables.complete(topic, now=self.clock())
-            self._note({listed: topic.uuid})
+            self._own.list_topic(name, topic.uuid)
         if not made:
             raise InvalidRequest(f"The topic {name} exists already in {self.root}. Open it with topic({name!r}), or choose another name.",
                                  name="TOPIC_ALREADY_EXISTS")  # fmt: skip
@@ -228,33 +181,35 @@ class Lake:
             warnings.warn(f"{setting}: {warning}", stacklevel=2)
         return topic
 
-    def _note(self, changes: Mapping[str, str | None]) -> None:
-        """Change the list of topics; another writer's change at the same time is no reason to fail."""
-        for attempt in range(20):
-            try:
-                return table_properties.change(self.spark, self._table, changes)
-            except Conflict:
-                if attempt == 19:
-                    raise
-                time.sleep(0.1 * attempt)
-        return None
-
-    def delete_topic(self, name: str) -> None:
+    def delete_topic(self, name: str, *, dry_run: bool = False) -> TopicDeleted:
         """Delete a topic: its tables with all files, and its views. There is no way back; ask before you call.
+
+        A topic whose creation or deletion was cut off can be deleted as well.
+
+        Args:
+            name: the topic.
+            dry_run: tell what would be deleted, and delete nothing.
+
+        Gives: the tables that stood there.
 
         Raises:
             TopicNotFound: there is no such topic.
             Invalid: a table of that name is not lakelog's; nothing was deleted.
+
+        Cost: no Spark job under a path; every file is removed.
         """
-        check_topic_name(name)
-        identity = self._opened().get(TOPIC_PROPERTY + name)
-        if identity is None and not topic_tables.has_log(self.spark, self.root, name):
+        identity = self._identity(name)
+        tables = topic_tables.own(self.spark, self.root, name)
+        if identity is None and not tables:
             raise self._not_found(name)
-        topic_tables.require_own(self.spark, self.root, name)
+        deleted = TopicDeleted(name, [str(table) for table in tables], dry_run)
+        if dry_run:
+            return deleted
         topic_tables.drop(self.spark, self.root, name)
         # The log is gone: another process may have made the topic anew.
-        if identity is not None and self._opened().get(TOPIC_PROPERTY + name) == identity:
-            self._note({TOPIC_PROPERTY + name: None})
+        if identity is not None and self._identity(name) == identity:
+            self._own.list_topic(name, None)
+        return deleted
 
     def sql(self, query: str, *, at: At = None) -> DataFrame:
         """Run SQL with the views of every topic registered: ``orders``, ``orders_deleted``, ``orders_log``.

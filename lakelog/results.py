@@ -148,6 +148,15 @@ class TopicDescription(Result):
 
 
 @dataclass(frozen=True)
+class TopicDeleted(Result):
+    """A topic that was deleted, or with ``dry_run`` would be, and the tables that stood there."""
+
+    topic: str
+    tables: list[str]
+    dry_run: bool
+
+
+@dataclass(frozen=True)
 class Verified(Result):
     """What was found: ``problems`` is empty where all is well; ``records`` and ``keys`` were compared, ``commits`` looked at."""
 

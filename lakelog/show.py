@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from lakelog.results import Appended, Loaded, Merged, TopicDescription, TopicStatus, Verified
+from lakelog.results import Appended, Loaded, Merged, TopicDeleted, TopicDescription, TopicStatus, Verified
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -225,6 +225,11 @@ def created(result: TopicDescription) -> None:
     shape = f"key {result.key}, value {result.value}, {count(result.partitions, 'partition')}, rule {result.rule}"
     line(f"created topic {result.topic}: {shape}")
     warned(result)
+
+
+def deleted(result: TopicDeleted) -> None:
+    """One line about a topic that went, or would go, and its tables."""
+    line(f"{'would delete' if result.dry_run else 'deleted'} topic {result.topic}: {', '.join(result.tables) or 'no table was left'}")
 
 
 def warned(result: TopicDescription) -> None:

@@ -74,11 +74,10 @@ def delta_properties(settings: TopicConfig) -> dict[str, str]:
 
 def follow(spark: SparkSession, table: TableRef, settings: TopicConfig) -> None:
     """Give silver the Delta properties that follow from a configuration, where it has others: a lake's default may have changed."""
-    stored = table_properties.read(spark, table) or {}
-    changes = {name: text for name, text in delta_properties(settings).items() if stored.get(name) != text}
-    if changes:
-        # Delta wants the retentions together.
-        table_properties.change(spark, table, delta_properties(settings))
+    stored, wanted = table_properties.read(spark, table) or {}, delta_properties(settings)
+    if any(stored.get(name) != text for name, text in wanted.items()):
+        # All of them: Delta wants the retentions together.
+        table_properties.change(spark, table, wanted)
 
 
 def create(log: Log, table: TableRef, *, uuid: str, now: int, properties: Mapping[str, str], replace: bool) -> None:

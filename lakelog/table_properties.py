@@ -1,4 +1,4 @@
-"""A Delta table's properties: read, and kept as long as the table has no other commit; changed."""
+"""A Delta table's properties: read, and kept as long as the table has no other commit; changed. How lakelog names its own."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING
 from lakelog import commit_file
 from lakelog.commit_file import CommitFile
 from lakelog.delta_errors import door
-from lakelog.errors import NotFound
+from lakelog.errors import Conflict, InvalidConfig, NotFound
 from lakelog.statement import committing
 from lakelog.table import TableRef
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# What is lakelog's among them. A table whose FORMAT is greater was written by a newer lakelog; every table of a topic bears its IDENTITY.
+PREFIX = "lakelog."
+FORMAT, IDENTITY = f"{PREFIX}format", f"{PREFIX}topic.uuid"
+FORMAT_VERSION = 1
 # What Spark shows in place of a value that it takes for a secret, by its name or by itself: url, token, hourly …
 REDACTED = "*********(redacted)"
 # A creation takes one or two seconds from its first file, from which on its path counts as taken, to its commit.
@@ -45,6 +49,17 @@ def read(spark: SparkSession, table: TableRef) -> dict[str, str] | None:
     return dict(found)
 
 
+def require_readable(what: str, stored: Mapping[str, str]) -> None:
+    """Refuse a table of lakelog's, by its properties, that a newer version of it wrote.
+
+    Raises:
+        InvalidConfig: naming it and both formats.
+    """
+    written = stored.get(FORMAT, "1")
+    if int(written) > FORMAT_VERSION:
+        raise InvalidConfig(f"{what} was written by a newer lakelog (format {written}, this one knows {FORMAT_VERSION}). Upgrade lakelog.")
+
+
 def exists(spark: SparkSession, table: TableRef) -> bool:
     """Whether the Delta table is there."""
     return read(spark, table) is not None
@@ -60,6 +75,19 @@ def appears(spark: SparkSession, table: TableRef, name: str, value: str | None =
         if time.monotonic() > until:
             return False
         time.sleep(0.1)
+
+
+def wait_for(spark: SparkSession, table: TableRef, name: str, value: str | None = None) -> None:
+    """Give another process that is creating a table the time to, until it has a property (`appears`).
+
+    Raises:
+        Conflict: it has not.
+    """
+    if not appears(spark, table, name, value):
+        raise Conflict(
+            f"{table}: another process is creating it, or was cut off while it did. Try again; if this stays, and nobody is at it, look into"
+            " that place: there is no table of lakelog's in it. Delete what is there, then try again."
+        )
 
 
 def stand(table: TableRef, commit: CommitFile | None) -> None:

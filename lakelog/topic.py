@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,22 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 from lakelog import appender, bronze, bulk, config, evolution, merger, silver, status, table_properties, verify, views
 from lakelog.config import RULE_SETTINGS, TopicConfig
-from lakelog.errors import Conflict, InvalidConfig, InvalidRequest, OffsetOutOfRange, TopicNotFound
+from lakelog.errors import Conflict, InvalidRequest, OffsetOutOfRange, TopicNotFound
+from lakelog.moment import At, moment
 from lakelog.ordering import OrderingRule
 from lakelog.records import Types, declared_type
 from lakelog.results import Appended, Loaded, Merged, Position, TopicDescription, TopicStatus, Verified
 from lakelog.sources import requested
 from lakelog.staging import Log
 from lakelog.table import TableRef
+from lakelog.table_properties import IDENTITY, PREFIX
 from lakelog.tail import LogEnd, log_end
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-PREFIX = "lakelog."
-FORMAT_VERSION = 1
 MERGE_ATTEMPTS = 10
-At = int | str | datetime.datetime | None
 
 
 @dataclass
@@ -56,13 +54,10 @@ class Topic:
         from pyspark.sql.types import StructType
 
         stored = table_properties.read(self.spark, self.bronze)
-        if stored is None or f"{PREFIX}topic.uuid" not in stored:
+        if stored is None or IDENTITY not in stored:
             self._types = None
             raise TopicNotFound(f"There is no topic {self.name} in {self.root}.")
-        if int(stored.get(f"{PREFIX}format", "1")) > FORMAT_VERSION:
-            raise InvalidConfig(
-                f"{self.bronze} was written by a newer lakelog (format {stored[f'{PREFIX}format']}, this one knows {FORMAT_VERSION}). Upgrade lakelog."
-            )
+        table_properties.require_readable(str(self.bronze), stored)
         if self._types is None or stored != self._stored:
             sides = StructType.fromJson(json.loads(stored[f"{PREFIX}topic.types"]))
             self._types = Types(sides["key"].dataType, sides["value"].dataType)
@@ -76,7 +71,7 @@ class Topic:
     @property
     def uuid(self) -> str:
         """The topic's identity: another topic of the same name has another one."""
-        return self._stored[f"{PREFIX}topic.uuid"]
+        return self._stored[IDENTITY]
 
     @property
     def types(self) -> Types:
@@ -258,7 +253,7 @@ class Topic:
 
     def rows(self, at: At = None) -> DataFrame:
         """Silver as stored, without control rows: one row per (partition, key), tombstones included, in no order."""
-        return silver.rows(self.spark, self.silver, _moment(at))
+        return silver.rows(self.spark, self.silver, moment(at))
 
     def latest(self, at: At = None) -> DataFrame:
         """The live rows: one per (partition, key), in no order, struct keys and values flattened to columns.
@@ -322,17 +317,3 @@ class Topic:
         """Where the topic stands. Cost: five small Spark jobs; silver's flags and the control rows of the log are read."""
         self.refresh()
         return status.status(self.log, self.name, now=self.clock())
-
-
-def _moment(at: At) -> int | datetime.datetime | None:
-    """A version as a number, a time with its zone (UTC where it has none); text that is a number is a version."""
-    if isinstance(at, str):
-        if at.isdigit():
-            return int(at)
-        try:
-            at = datetime.datetime.fromisoformat(at.replace("Z", "+00:00"))
-        except ValueError as error:
-            raise InvalidRequest(f"at={at!r} is neither a version nor a time like 2026-05-06T12:00:00.") from error
-    if isinstance(at, datetime.datetime) and at.tzinfo is None:
-        return at.replace(tzinfo=datetime.timezone.utc)
-    return at

@@ -17,12 +17,11 @@ from lakelog.errors import Conflict, Damaged, Invalid, InvalidRequest
 from lakelog.filesystem import filesystem
 from lakelog.records import Types
 from lakelog.table import TableRef
-from lakelog.topic import FORMAT_VERSION, PREFIX, Topic
+from lakelog.table_properties import FORMAT, FORMAT_VERSION, IDENTITY, PREFIX
+from lakelog.topic import Topic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-IDENTITY = f"{PREFIX}topic.uuid"
 
 
 def make_log(spark: SparkSession, root: str, name: str, types: Types, *, partitions: int, settings: Mapping[str, str], now: int) -> bool:
@@ -40,7 +39,7 @@ def make_log(spark: SparkSession, root: str, name: str, types: Types, *, partiti
         return False
     _refuse_foreign(spark, root, name)
     properties = {
-        f"{PREFIX}format": str(FORMAT_VERSION),
+        FORMAT: str(FORMAT_VERSION),
         IDENTITY: str(uuid.uuid4()),
         f"{PREFIX}topic.partitions": str(partitions),
         f"{PREFIX}topic.types": evolution.types_json(types.key, types.value),
@@ -48,17 +47,11 @@ def make_log(spark: SparkSession, root: str, name: str, types: Types, *, partiti
     }
     try:
         bronze.create(spark, table, types, partitions=partitions, now=now, properties=properties)
-    except Conflict as error:
+    except Conflict:
         # A path counts as taken from the first data file on, before there is a table.
-        if not table_properties.appears(spark, table, IDENTITY):
-            raise Conflict(_unfinished(table)) from error
+        table_properties.wait_for(spark, table, IDENTITY)
         return False
     return True
-
-
-def has_log(spark: SparkSession, root: str, name: str) -> bool:
-    """Whether there is a log of that name, lakelog's or not."""
-    return table_properties.exists(spark, TableRef.of(root, name, "bronze"))
 
 
 def complete(topic: Topic, *, now: int) -> None:
@@ -71,24 +64,16 @@ def complete(topic: Topic, *, now: int) -> None:
         Conflict: another process is completing it, or was cut off before there was a table.
     """
     stored = table_properties.read(topic.spark, topic.silver)
-    if stored is not None and IDENTITY not in stored:
+    if _is_foreign(stored):
         raise _taken(str(topic.silver), topic.name)
     if stored is None or stored[IDENTITY] != topic.uuid:
-        properties = {f"{PREFIX}format": str(FORMAT_VERSION), IDENTITY: topic.uuid, **silver.delta_properties(topic.config)}
+        properties = {FORMAT: str(FORMAT_VERSION), IDENTITY: topic.uuid, **silver.delta_properties(topic.config)}
         try:
             silver.create(topic.log, topic.silver, uuid=topic.uuid, now=now, properties=properties, replace=stored is not None)
-        except Conflict as error:
+        except Conflict:
             # Whoever else completes it makes it of the same log.
-            if not table_properties.appears(topic.spark, topic.silver, IDENTITY, topic.uuid):
-                raise Conflict(_unfinished(topic.silver)) from error
+            table_properties.wait_for(topic.spark, topic.silver, IDENTITY, topic.uuid)
     views.create(topic.spark, topic.name, topic.root, topic.silver, topic.bronze, topic.types)
-
-
-def _unfinished(table: TableRef) -> str:
-    return (
-        f"{table}: another process is creating the topic, or was cut off while it did. Try again; if this stays, and nobody is at it, look into"
-        " that place: there is no table of lakelog's in it. Delete what is there, then create the topic again."
-    )
 
 
 def _tables(root: str, name: str) -> tuple[TableRef, TableRef]:
@@ -96,14 +81,14 @@ def _tables(root: str, name: str) -> tuple[TableRef, TableRef]:
     return TableRef.of(root, name, "bronze"), TableRef.of(root, name, "silver")
 
 
-def _is_foreign(spark: SparkSession, table: TableRef) -> bool:
-    stored = table_properties.read(spark, table)
+def _is_foreign(stored: Mapping[str, str] | None) -> bool:
+    """Whether properties are those of a table that is there, but no topic's."""
     return stored is not None and IDENTITY not in stored
 
 
 def _refuse_foreign(spark: SparkSession, root: str, name: str) -> None:
     """Refuse to create a topic over what is not lakelog's: the tables and views of a schema are everybody's."""
-    taken = [str(table) for table in _tables(root, name) if _is_foreign(spark, table)]
+    taken = [str(table) for table in _tables(root, name) if _is_foreign(table_properties.read(spark, table))]
     if "/" not in root:
         taken += [view for view in views.names(name) if spark.catalog.tableExists(f"{root}.{view}")]
     if taken:
@@ -117,18 +102,24 @@ def _taken(what: str, name: str) -> InvalidRequest:
     )  # fmt: skip
 
 
-def require_own(spark: SparkSession, root: str, name: str) -> None:
-    """Refuse to touch tables that stand where a topic's would, but are not lakelog's.
+def own(spark: SparkSession, root: str, name: str) -> list[TableRef]:
+    """The tables that stand where a topic's are, half deleted ones too.
 
     Raises:
-        Invalid: naming the table; nothing was changed.
+        Invalid: one of them is not lakelog's.
     """
-    foreign = False
+    found = []
     for table in _tables(root, name):
-        with contextlib.suppress(Damaged):  # half deleted already
-            foreign = _is_foreign(spark, table)
-        if foreign:
+        try:
+            stored = table_properties.read(spark, table)
+        except Damaged:  # half deleted
+            found.append(table)
+            continue
+        if _is_foreign(stored):
             raise Invalid(f"{table} is not lakelog's. Nothing was deleted.", name="NOT_A_TOPIC")
+        if stored is not None:
+            found.append(table)
+    return found
 
 
 def drop(spark: SparkSession, root: str, name: str) -> None:
@@ -150,10 +141,8 @@ def drop(spark: SparkSession, root: str, name: str) -> None:
     if files.get_file_info(folder).type != fs.FileType.Directory:
         return
     # Not the folder as a whole: after the log is gone, another process may have begun a topic in it.
-    for last in (False, True):
-        for entry in files.get_file_info(fs.FileSelector(folder)):
-            if (entry.base_name == "bronze") == last:
-                files.delete_dir(entry.path) if entry.type == fs.FileType.Directory else files.delete_file(entry.path)
+    for entry in sorted(files.get_file_info(fs.FileSelector(folder)), key=lambda entry: str(entry.base_name) == "bronze"):
+        files.delete_dir(entry.path) if entry.type == fs.FileType.Directory else files.delete_file(entry.path)
     if isinstance(files, fs.LocalFileSystem):
         with contextlib.suppress(OSError):
             os.rmdir(folder)

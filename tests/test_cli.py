@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -171,13 +172,20 @@ def test_topics_are_created_listed_described_configured_and_deleted(here: Path, 
     assert origins["silver.buckets"] == (1, "default")
     assert re.search(r"^segment.ms +5000 +lake ", cli("topic describe orders").out, re.MULTILINE)
 
+    planned = json.loads(cli("topic delete orders --dry-run --json").out)
+    assert [Path(table).name for table in planned["tables"]] == ["bronze", "silver"]
+    assert planned["dry_run"]
     refused = cli("topic delete orders")
     assert (refused.code, refused.out) == (2, "")
     assert "--yes" in refused.err
     assert cli("topic list --json").out == '{"topics": ["odd", "orders"]}\n'
     assert cli("topic delete order --yes").code == 5
-    assert cli("topic delete orders --yes") == Answer(0, "deleted topic orders\n", "")
+    assert cli("topic delete orders --yes") == Answer(0, f"deleted topic orders: {', '.join(planned['tables'])}\n", "")
     assert cli("topic list").out == "odd\n"
+    # A deletion that was cut off: listed still, without its log.
+    shutil.rmtree(here / "lake" / "odd" / "bronze")
+    assert cli("topic delete odd --yes").out.endswith("/odd/silver\n")
+    assert cli("topic list").out == ""
 
 
 def test_records_go_in_and_out_in_every_form(here: Path, cli: Cli) -> None:

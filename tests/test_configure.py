@@ -10,7 +10,6 @@ import pytest
 from pyspark.sql.types import StringType
 
 from lakelog import Conflict, Damaged, InvalidConfig, InvalidRequest, Lake, Refused, Topic, TopicNotFound, table_properties, topic_tables
-from lakelog.lake import TOPIC_PROPERTY
 from lakelog.records import Types
 from tests.tables import versions
 
@@ -81,7 +80,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("impatient")
 def test_a_creation_cut_off_before_the_topic_was_listed_is_finished_by_the_next(lake: Lake) -> None:
     topic = lake.create_topic("t")
-    table_properties.change(lake.spark, lake._table, {f"{TOPIC_PROPERTY}t": None})
+    lake._own.list_topic("t", None)
     assert lake.topics() == []
     with pytest.raises(TopicNotFound, match="create_topic completes it"):
         lake.topic("t")
@@ -120,24 +119,31 @@ def test_what_a_creation_left_without_a_table_is_named(lake: Lake) -> None:
     for topic, table in (("t", "silver"), ("u", "bronze")):
         (Path(lake.root) / topic / table / "x").mkdir(parents=True)
         (Path(lake.root) / topic / table / "x" / "part-0.parquet").write_bytes(b"cut off")
-        with pytest.raises(Conflict, match=f"{topic}/{table}: another process is creating the topic, or was cut off"):
+        with pytest.raises(Conflict, match=f"{topic}/{table}: another process is creating it, or was cut off"):
             lake.create_topic(topic)
     assert lake.topics() == ["other"]
     shutil.rmtree(Path(lake.root) / "t" / "silver")
     with pytest.raises(InvalidRequest, match="exists already"):
         lake.create_topic("t")
-    table_properties.change(lake.spark, lake.topic("t").silver, {topic_tables.IDENTITY: None})
+    table_properties.change(lake.spark, lake.topic("t").silver, {table_properties.IDENTITY: None})
     with pytest.raises(InvalidRequest, match=r"t/silver is there already and is not lakelog's"):
         topic_tables.complete(lake.topic("t"), now=1)
 
 
 def test_a_deletion_cut_off_is_taken_up_again(lake: Lake) -> None:
     lake.create_topic("t")
-    lake.create_topic("u")
+    lake.create_topic("u").append([{"key": "a"}])
+    lake.create_topic("v")
     shutil.rmtree(lake.topic("t").bronze.path or "")
     (Path(lake.topic("u").bronze.path or "") / "_delta_log" / f"{0:020}.json").unlink()
-    for name in ("t", "u"):
-        lake.delete_topic(name)
+    # A creation that was cut off: there is a log, and nobody lists it.
+    lake._own.list_topic("v", None)
+    shutil.rmtree(Path(lake.root) / "v" / "silver")
+    for name, left in (("t", ["silver"]), ("u", ["bronze", "silver"]), ("v", ["bronze"])):
+        planned = lake.delete_topic(name, dry_run=True)
+        assert ([Path(table).name for table in planned.tables], planned.dry_run) == (left, True)
+        assert (Path(lake.root) / name).exists()
+        assert lake.delete_topic(name).tables == planned.tables
         assert not (Path(lake.root) / name).exists()
     assert lake.topics() == []
     with pytest.raises(TopicNotFound):
