@@ -5,7 +5,7 @@ The map, imports going down only::
     5  cli admin call show settings doctor demo (and jobs/)    arguments, environment, session
     4  lake topic topic_tables lake_table    the verbs people call; how topics are made and removed, where they are listed
     4  commit_log                      a topic as a commit log (KIP-27)
-    3  ndjson sources refusal staging tail tokens conditional bronze appender bulk                   records into the log
+    3  ndjson sources refusal staging tail tokens conditional guard bronze appender bulk             records into the log
     3  progress fold compare silver merger, views evolution status verify identity    the log into the latest table; what is seen
     2  delta delta_errors statement table_properties commit_file filesystem session prerequisites    the doors: Delta (its errors ours), files, Spark
     1  records ordering config condition segments steps table moment results    values and expressions, no I/O

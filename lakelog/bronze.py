@@ -8,8 +8,7 @@ Layout: partitioned by (partition, segment); a segment is a directory named by i
   emptied the log;
 - segment -1 of a partition holds what changes seldom: epochs, and the base of each new active segment.
 
-An append is one INSERT whose guard reads the tail of every partition it touches inside the same transaction: the newest offset must still
-be the one before ours and the epoch the one we know. Plain Delta appends never conflict with each other; this one does (KIP-27, SEMANTICS 81).
+An append is one INSERT under a guard (guard.py): the log must still end where the offsets of the batch were counted from.
 """
 
 from __future__ import annotations
@@ -19,10 +18,9 @@ import random
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lakelog import commit_file, delta, failpoint, table_properties
+from lakelog import commit_file, delta, failpoint, guard, table_properties
 from lakelog.condition import Expectation
 from lakelog.conditional import check
 from lakelog.errors import Conflict, FencedEpoch, InvalidRequest, LogIncomplete
@@ -120,7 +118,7 @@ def append(
         ExpectedOffsetMismatch: a condition does not hold; nothing was written.
         FencedEpoch: the log was restored since the call began; nothing was written.
         TokenKnown: another writer wrote the token meanwhile; it carries the first answer.
-        Conflict: others won again and again; nothing was written.
+        Conflict: others won again and again, or widened the types; nothing was written.
 
     Cost: one Spark job for the guard, one for the write; for each lost race a look at the log's end more. Conditions per key: a scan of
     the partition's keys for those of the batch.
@@ -147,8 +145,10 @@ def append(
             rows, count = _rows(log, batch, pieces, epoch, batch_id, now, current.version, terms.token)
             failpoint.reach("append.before_write")
             tails = {index: current.tails[index] for index in touched}
-            version = delta.insert_guarded(rows, log.table, partial(_guard, log, tails, terms.token, now), count=count, user_metadata=text)
-        except Conflict:
+            version = guard.insert(log, rows, tails, terms.token, now=now, count=count, user_metadata=text)
+        except Conflict as error:
+            if error.name == "TYPES_CHANGED":
+                raise
             version = _landed(log, pieces, batch_id)
             if version is None:
                 time.sleep(random.uniform(0, min(4.0, 0.25 * 2 ** min(attempt, 4))))
@@ -182,7 +182,7 @@ def _landed(log: Log, pieces: Mapping[int, Piece], batch_id: str) -> int | None:
 
     piece = next(iter(pieces.values()))
     with delta.door(log.table):
-        table = delta.read(log.spark, log.table)
+        table = log.rows()
         mine = (F.col("partition") == piece.partition) & (F.col("segment") == piece.segment) & (F.col("offset") == piece.end - 1)
         if not table.filter(mine & (F.col("batch") == batch_id)).limit(1).collect():
             return None
@@ -195,29 +195,6 @@ def version_of(log: Log, batch_id: str, look_back: int = 100) -> int | None:
         if f'"{batch_id}"' in (row["userMetadata"] or ""):
             return int(row["version"])
     return int(delta.history(log.spark, log.table, 1)[0]["version"])
-
-
-def _guard(log: Log, tails: Mapping[int, Tail], token: Token | None, now: int, rows: str) -> str:
-    """The condition of the INSERT, one scalar subquery over bronze (``rows``) with literal partitions: newest offsets and epochs as known.
-
-    With a token, that bronze does not remember it, too.
-
-    ``segment >= s`` and not a list of segments: a racer that rolls to a new one must be seen. It reads the tail record itself:
-    "nothing at or above" would read no file and let a truncation slip in between.
-    """
-    from_segment, from_offset = min(tail.segment for tail in tails.values()), min(tail.end for tail in tails.values()) - 1
-    starts = " ".join(f"WHEN {index} THEN {tail.end}" for index, tail in tails.items())
-    epochs = " ".join(f"WHEN {index} THEN {tail.epoch}" for index, tail in tails.items())
-    begun = sum(1 for tail in tails.values() if tail.end > 0)
-    beyond = f"offset - CASE `partition` {starts} END"
-    condition = (
-        f"(SELECT coalesce(max(if(segment >= 0, {beyond}, NULL)), -1) = -1"  # noqa: S608
-        f" AND size(collect_set(if(segment >= 0, `partition`, NULL))) = {begun}"
-        f" AND max(if(segment = -1, epoch - CASE `partition` {epochs} END, NULL)) = 0"
-        f" FROM {rows} WHERE partition IN ({', '.join(map(str, tails))}) AND (segment = -1 OR segment >= {from_segment})"
-        f" AND (segment = -1 OR {beyond} >= -1) AND (offset = -1 OR offset >= {from_offset}))"
-    )
-    return condition if token is None else f"{condition} AND {token.guard(rows, log, now)}"
 
 
 def _rows(
@@ -287,7 +264,7 @@ def batch_ends(log: Log, after: Mapping[int, int]) -> list[BatchEnd]:
     from pyspark.sql import functions as F
 
     rows = (
-        delta.read(log.spark, log.table)
+        log.rows()
         .filter((F.col("segment") >= 0) & (F.col("offset") >= min(after.values(), default=0)) & (F.col("partition") >= 0))
         .filter(F.get_json_object("control", "$.type") == "batch")
         .select("batch", "partition", "offset", F.get_json_object("control", "$.after").cast("bigint").alias("after"))

@@ -108,7 +108,7 @@ def _duplicate_of(log: Log, batch: Batch, partition: int, start: int) -> int | N
         "headers", "tombstone", "timestamp", "stamped",
     )  # fmt: skip
     held = (
-        delta.read(log.spark, log.table)
+        log.rows()
         .filter((F.col("partition") == partition) & (F.col("segment") >= 0) & F.col("control").isNull())
         .filter(F.col("offset").between(start, start + share.records - 1))
     )
@@ -138,7 +138,7 @@ def _check_keys(log: Log, batch: Batch, ends: Mapping[int, int]) -> None:
     rows = _with_offsets(batch, ends).withColumn("predecessor", F.max("offset").over(earlier))
     rows = rows.filter(F.col("expected_offset") > UNCONDITIONAL)
     keys = rows.select("partition", "key").distinct()
-    table = delta.read(log.spark, log.table)
+    table = log.rows()
     log_rows = table.filter(F.col("partition").isin(sorted(batch.shares)) & (F.col("segment") >= 0) & F.col("control").isNull())
     silver = delta.read(log.spark, log.silver).filter(F.col("bucket") >= 0)
     known = log_rows.select("partition", "key", "offset").unionAll(silver.select("partition", "key", "offset"))

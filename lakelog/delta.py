@@ -8,15 +8,16 @@ from __future__ import annotations
 import contextlib
 import datetime
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from lakelog.delta_errors import LOG_GONE as LOG_GONE
 from lakelog.delta_errors import SOURCE_CHANGED as SOURCE_CHANGED
 from lakelog.delta_errors import condition_of
 from lakelog.delta_errors import door as door
 from lakelog.delta_errors import source_door as source_door
-from lakelog.errors import Conflict, Damaged, NotFound
-from lakelog.statement import FEW, committing, during, interpreted
+from lakelog.errors import Conflict, NotFound
+from lakelog.statement import committing, during, interpreted
 from lakelog.table import TableRef, quoted
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ def create(
             raise
 
 
+# Tables as they were analysed, and which tables these were.
+_known: dict[TableRef, tuple[object, DataFrame]] = {}
 # Rows for few partitions go to a file each as they come; Spark would sort all of them by partition first, whole rows, even for one.
 # Times as 64-bit numbers, which are smaller and read faster than the 96-bit ones that Spark writes by default.
 WRITERS = {"spark.sql.maxConcurrentOutputFileWriters": "16", "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
@@ -91,9 +94,9 @@ def overwrite(rows: DataFrame, table: TableRef, *, partitioned_by: str, user_met
     writer = writer.partitionBy(partitioned_by)
     writer = writer if user_metadata is None else writer.option("userMetadata", user_metadata)
     with committing, door(table), during(rows.sparkSession, WRITERS):
-        _forget_version(rows.sparkSession)
+        forget_version(rows.sparkSession)
         writer.save(table.path) if table.path is not None else writer.saveAsTable(table.sql())
-        return _version_committed(rows.sparkSession, table)
+        return version_committed(rows.sparkSession, table)
 
 
 def replace(rows: DataFrame, table: TableRef, where: Column, *, user_metadata: str | None) -> int:
@@ -112,9 +115,9 @@ def replace(rows: DataFrame, table: TableRef, where: Column, *, user_metadata: s
     writer = rows.writeTo(table.sql())
     writer = writer if user_metadata is None else writer.option("userMetadata", user_metadata)
     with committing, door(table), during(spark, WRITERS):
-        _forget_version(spark)
+        forget_version(spark)
         writer.overwrite(where)
-        return _version_committed(spark, table)
+        return version_committed(spark, table)
 
 
 def size(spark: SparkSession, table: TableRef) -> int:
@@ -133,14 +136,23 @@ def read(spark: SparkSession, table: TableRef, at: int | datetime.datetime | Non
         return spark.sql(f"SELECT * FROM {table.sql()} VERSION AS OF {int(at)}")  # noqa: S608
 
 
-def uncached(spark: SparkSession, table: TableRef) -> DataFrame:
-    """The table as it is, not as the session's cache has it, which does not see what other processes commit: a copy there is dropped.
+def known(spark: SparkSession, table: TableRef, identity: object) -> DataFrame:
+    """The table as it is whenever a statement reads it, analysed once for all of them, as long as it is the same (``identity``).
 
-    Cost: the plan of one scan is made; no Spark job.
+    Each name of a table in a statement is a look of Delta at its log before the one that reads it; this is none. A transaction reads the
+    table as it found it. Not as the session's cache has it, which does not see what other processes commit: a copy there is dropped.
+    Not for callers: frames of one analysis cannot be told apart in a join.
+
+    Args:
+        spark: the session.
+        table: the table.
+        identity: equal as long as the table is the same, its columns and types included.
     """
-    rows = read(spark, table)
-    level = rows.storageLevel
-    return rows.unpersist() if level.useMemory or level.useDisk else rows
+    kept = _known.get(table)
+    if kept is None or kept[0] != identity or kept[1].sparkSession is not spark:
+        kept = _known[table] = (identity, read(spark, table))
+    level = kept[1].storageLevel
+    return kept[1].unpersist() if level.useMemory or level.useDisk else kept[1]
 
 
 def version_at(spark: SparkSession, table: TableRef, at: datetime.datetime) -> int:
@@ -174,7 +186,8 @@ def history(spark: SparkSession, table: TableRef, limit: int) -> list[Row]:
         return list(spark.sql(f"DESCRIBE HISTORY {table.sql()} LIMIT {int(limit)}").collect())
 
 
-def _forget_version(spark: SparkSession) -> None:
+def forget_version(spark: SparkSession) -> None:
+    """Before a commit whose version is asked for: an older one is not to be taken for it (`version_committed`)."""
     with contextlib.suppress(Exception):
         spark.conf.unset(LAST_COMMIT)
 
@@ -184,57 +197,10 @@ def _carrying(user_metadata: str | None) -> dict[str, str]:
     return {} if user_metadata is None else {"spark.databricks.delta.commitInfo.userMetadata": user_metadata}
 
 
-def _version_committed(spark: SparkSession, table: TableRef) -> int:
+def version_committed(spark: SparkSession, table: TableRef) -> int:
     """The version of the commit just made, as the session tells it; by the newest commit where it does not."""
     version = spark.conf.get(LAST_COMMIT, None)
     return int(version) if version else int(history(spark, table, 1)[0]["version"])
-
-
-def insert_guarded(rows: DataFrame, table: TableRef, guard: Callable[[str], str], *, count: int, user_metadata: str) -> int | None:
-    """Append rows if a guard over the same table holds, as one transaction: the compare-and-set of the log.
-
-    The guard is read inside the transaction, so Delta aborts it when a commit since then touched what it read. Given the name under which
-    SQL reads the table, it must be a scalar condition with literal partition predicates (they are the scope of conflicts), and must read
-    the tail record: a condition that reads no file does not conflict with a truncation.
-
-    Returns:
-        The version of the commit, or None when the guard did not hold: then there is no commit.
-
-    Raises:
-        Conflict: a commit of another writer got in between; whether rows were written must be looked up by batch id when the
-            answer of the storage was lost.
-        Damaged: not ``count`` rows were written: what they are read from lost records meanwhile.
-
-    Cost: one Spark job for the guard, one for the write.
-    """
-    from pyspark.sql import Observation
-    from pyspark.sql import functions as F
-
-    spark = rows.sparkSession
-    view = f"lakelog_{uuid.uuid4().hex}"
-    rows.createOrReplaceTempView(view)
-    written = Observation(view)
-    try:
-        with committing, door(table), during(spark, WRITERS), interpreted(spark, count <= FEW):
-            _forget_version(spark)
-            # Each name of the table in a statement is a look of Delta at its log; a view of it is not. The transaction reads it anew.
-            uncached(spark, table).createOrReplaceTempView(f"{view}_log")
-            guarded = spark.sql(f"SELECT * FROM {quoted(view)} WHERE {guard(quoted(view + '_log'))}")  # noqa: S608
-            guarded.observe(written, F.count(F.lit(1)).alias("rows")).writeTo(table.sql()).option("userMetadata", user_metadata).append()
-            found = written.get["rows"]
-            if not found:
-                return None
-            version = _version_committed(spark, table)
-            if found != count:
-                raise Damaged(
-                    f"{table}: version {version} holds {found} rows instead of {count}: the source lost records while it was appended. Take"
-                    f" that commit back (RESTORE to version {version - 1}) before anything else is appended, then append again.",
-                    version=version, expected=count, actual=found,
-                )  # fmt: skip
-            return version
-    finally:
-        spark.catalog.dropTempView(view)
-        spark.catalog.dropTempView(f"{view}_log")
 
 
 def merge(
@@ -273,12 +239,12 @@ def merge(
     source.createOrReplaceTempView(view)
     try:
         with committing, door(table):
-            _forget_version(spark)
+            forget_version(spark)
             with during(spark, settings):
                 answer = spark.sql(f"MERGE INTO {table.sql()} t USING {quoted(view)} s ON {on} {clauses}").collect()
             if not answer or not answer[0][0]:
                 return None
-            return _version_committed(spark, table)
+            return version_committed(spark, table)
     finally:
         spark.catalog.dropTempView(view)
 

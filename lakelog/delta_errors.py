@@ -17,6 +17,10 @@ GONE = ("DELTA_UNSUPPORTED_TIME_TRAVEL", "DELTA_VERSIONS_NOT_CONTIGUOUS", "DELTA
 
 # What a plan raises when its source gives other records than when it was summed up.
 SOURCE_CHANGED = "LAKELOG_SOURCE_CHANGED"
+# A frame, or what was analysed, has the types from before.
+WIDENED = ("DELTA_FAILED_TO_MERGE_FIELDS", "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS")
+# What an append raises within Spark when the log it is to go to is no longer there.
+LOG_GONE = "LAKELOG_LOG_GONE"
 
 
 def condition_of(error: BaseException) -> str:
@@ -57,8 +61,10 @@ def translated(error: BaseException, table: object) -> LakelogError | None:
             f"{table}: the source gave other records when it was read again: it changed while it was appended. Nothing was written. Append"
             " files that stay as they are, then try again.", name="SOURCE_CHANGED",
         )  # fmt: skip
-    if condition.startswith(NOT_THERE):
+    if condition.startswith(NOT_THERE) or LOG_GONE in str(error):
         return NotFound(f"{table}: there is no Delta table or file of that name.")
+    if condition.startswith(WIDENED):
+        return Conflict(f"{table}: its types were widened meanwhile. Nothing was written; try again.", name="TYPES_CHANGED")
     if condition.startswith(GONE):
         return NotFound(f"{table}: that version cannot be read any more or does not exist: {first}", name="SNAPSHOT_NOT_FOUND")
     if condition.startswith(

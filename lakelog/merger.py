@@ -23,14 +23,13 @@ class Asked:
     expected_version: int | None = None
 
 
-def merge(log: Log, name: str, asked: Asked, *, uuid: str, now: int, known: LogEnd | None) -> tuple[Merged | None, LogEnd]:
+def merge(log: Log, name: str, asked: Asked, *, now: int, known: LogEnd | None) -> tuple[Merged | None, LogEnd]:
     """One try of a merge.
 
     Args:
         log: the topic's log.
         name: the topic's name.
         asked: what was asked.
-        uuid: the topic's identity, which silver must bear.
         now: the merge's time in milliseconds.
         known: the log's end as this process last saw it.
 
@@ -51,17 +50,18 @@ def merge(log: Log, name: str, asked: Asked, *, uuid: str, now: int, known: LogE
             f"{name}: silver is at version {state.version}, not at {asked.expected_version}. Nothing was changed. Look at it, then decide.",
             expected=asked.expected_version, actual=state.version,
         )  # fmt: skip
-    if state.uuid != uuid and not asked.rebuild:
+    if state.uuid != log.uuid and not asked.rebuild:
         raise Damaged(
             f"{name}: {log.silver} is the latest table of another log. Compute it anew with merge(rebuild=True), or bring the right one back.",
-            expected=uuid, actual=state.uuid,
+            expected=log.uuid, actual=state.uuid,
         )  # fmt: skip
     # In this order: a log end read first could lie before what another merge has folded meanwhile.
     end = log_end(log, known=known)
     all_ends = end.ends()
     if asked.rebuild or (state.rule != log.rule and state.empty):
         bronze.require_whole(log, name, all_ends)
-        version, step = silver.rebuild(log, log.silver, state, all_ends, uuid=uuid, now=now)
+        epochs = {index: tail.epoch for index, tail in end.tails.items()}
+        version, step = silver.rebuild(log, log.silver, state, all_ends, epochs=epochs, now=now)
         return _merged(name, version, step, all_ends), end
     if state.rule != log.rule:
         raise Refused(

@@ -86,11 +86,6 @@ class Progress:
         return {index: json.loads(mark.control) for index, mark in self.marks.items()}
 
     @property
-    def epochs(self) -> dict[int, int]:
-        """Partition to the epoch that was merged."""
-        return {index: mark.epoch for index, mark in self.marks.items()}
-
-    @property
     def next(self) -> dict[int, int]:
         """Partition to the first offset that is not merged yet."""
         return {index: mark.offset + 1 for index, mark in self.marks.items()}

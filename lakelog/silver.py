@@ -24,6 +24,7 @@ from lakelog.progress import CONTROL_BUCKET, Progress, digest_sql
 from lakelog.records import HEADERS, columns, floor_of, instant
 from lakelog.staging import Log
 from lakelog.table import TableRef, quoted
+from lakelog.table_properties import IDENTITY
 
 if TYPE_CHECKING:
     import datetime
@@ -80,10 +81,10 @@ def follow(spark: SparkSession, table: TableRef, settings: TopicConfig) -> None:
         table_properties.change(spark, table, wanted)
 
 
-def create(log: Log, table: TableRef, *, uuid: str, now: int, properties: Mapping[str, str], replace: bool) -> None:
+def create(log: Log, table: TableRef, *, now: int, properties: Mapping[str, str], replace: bool) -> None:
     """Create an empty latest table whose progress stands before the log's first record, or ``replace`` the table there by it."""
     nothing = dict.fromkeys(range(log.partitions), 0)
-    state = Progress.start(nothing, nothing, {}, rule=log.rule, uuid=uuid, generation=0)
+    state = Progress.start(nothing, nothing, {}, rule=log.rule, uuid=log.uuid, generation=0)
     frame = _control_rows(log, state, list(nothing), now)
     properties = {"delta.dataSkippingStatsColumns": skipping_columns(log.types.key), **properties}
     delta.create(frame, table, partitioned_by=("bucket",), properties=properties, replace=replace, user_metadata=state.note())
@@ -254,8 +255,12 @@ def _stored(log: Log, rows: DataFrame, now: int, *more: Column) -> DataFrame:
     return rows.select(*[fixed.get(field.name, F.col(field.name)).alias(field.name) for field in fields], *more)
 
 
-def rebuild(log: Log, table: TableRef, state: Progress, ends: Mapping[int, int], *, uuid: str, now: int) -> tuple[int | None, Step]:
+def rebuild(
+    log: Log, table: TableRef, state: Progress, ends: Mapping[int, int], *, epochs: Mapping[int, int], now: int
+) -> tuple[int | None, Step]:
     """Compute silver anew from the whole log under the topic's present rule, in one commit that replaces all rows.
+
+    A silver that was another log's becomes this one's first, by its properties; cut off there, it is still refused by merges.
 
     Cost: the whole log is read, silver is written once. Counts start anew.
     """
@@ -265,8 +270,9 @@ def rebuild(log: Log, table: TableRef, state: Progress, ends: Mapping[int, int],
     if any(ends.values()):
         compared = compare(log, fold(log, start, ends), None)
         counts, data = compared.counts, _stored(log, compared.changes, now)
-    epochs = {index: state.epochs.get(index, 0) for index in ends}
-    after = Progress.start(ends, epochs, counts, rule=log.rule, uuid=uuid, generation=state.generation + 1)
+    if state.uuid != log.uuid:
+        table_properties.change(log.spark, table, {IDENTITY: log.uuid, **delta_properties(log.config)})
+    after = Progress.start(ends, epochs, counts, rule=log.rule, uuid=log.uuid, generation=state.generation + 1)
     control = _control_rows(log, after, list(ends), now)
     rows = control if data is None else data.unionAll(control)
     version = delta.overwrite(rows, table, partitioned_by="bucket", user_metadata=after.note())

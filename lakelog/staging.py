@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Log:
-    """A topic's tables (``table`` is bronze) and what is needed to write them."""
+    """A topic's tables (``table`` is bronze), its identity, and what is needed to write them."""
 
+    uuid: str
     spark: SparkSession
     table: TableRef
     silver: TableRef
@@ -34,6 +35,10 @@ class Log:
     partitions: int
     config: TopicConfig
     rule: OrderingRule
+
+    def rows(self) -> DataFrame:
+        """All rows of bronze, control rows too, as they are whenever a statement reads them (`delta.known`)."""
+        return delta.known(self.spark, self.table, (self.uuid, self.types))
 
 
 def validated(log: Log, request: DataFrame, now: int) -> DataFrame:

@@ -175,7 +175,7 @@ def _read(log: Log, partitions: list[int], hints: Mapping[int, int]) -> dict[int
     """The tails as their newest rows say: the control row of the last batch, and segment -1 for the epoch."""
     from pyspark.sql import functions as F
 
-    table = delta.uncached(log.spark, log.table)
+    table = log.rows()
     none = F.lit(None).cast("struct<offset:bigint,segment:bigint,control:string>")
     wanted = table.filter(F.col("partition").isin(partitions) & (F.col("segment") == -1))
     wanted = wanted.groupBy("partition").agg(F.max("epoch").alias("epoch")).select("partition", "epoch", F.lit(-1).cast("bigint"), none)

@@ -70,7 +70,7 @@ class Token:
         mine = (F.col("partition") == TOKEN_PARTITION) & (F.col("segment") == self.segment) & (F.col("offset") == self.hash)
         alive = F.unix_millis("appended_at") > remembered_since(log, now)
         with delta.door(log.table), interpreted(log.spark):
-            rows: list[Row] = delta.read(log.spark, log.table).filter(mine & alive).select("batch", "control").collect()
+            rows: list[Row] = log.rows().filter(mine & alive).select("batch", "control").collect()
         for row in rows:
             content = json.loads(row["control"])
             if content["digest"] == self.digest:

@@ -83,7 +83,7 @@ class Topic:
     @property
     def log(self) -> Log:
         """The topic as the floors below know it: its tables, types and rules."""
-        return Log(self.spark, self.bronze, self.silver, self.types, self.partitions, self.config, self.rule)
+        return Log(self.uuid, self.spark, self.bronze, self.silver, self.types, self.partitions, self.config, self.rule)
 
     # ---- writing ----
 
@@ -121,7 +121,8 @@ class Topic:
             InvalidRequest: columns, files, partitions or expected offsets below -1.
             ExpectedOffsetMismatch: a condition does not hold; it names the first record that does not fit, the offset it would get,
                 and where the log holds these very records already.
-            Conflict: other writers were first too often; try again.
+            Conflict: other writers were first too often, or one widened the types; try again.
+            NotFound: the topic was deleted meanwhile.
             Damaged: a writer that is not lakelog changed the log.
             After any of them nothing was written.
 
@@ -191,7 +192,7 @@ class Topic:
         for attempt in range(MERGE_ATTEMPTS):
             self.refresh()
             try:
-                merged, self._end = merger.merge(self.log, self.name, asked, uuid=self.uuid, now=self.clock(), known=self._end)
+                merged, self._end = merger.merge(self.log, self.name, asked, now=self.clock(), known=self._end)
             except Conflict:
                 if attempt == MERGE_ATTEMPTS - 1:
                     raise

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from lakelog import bronze, commit_file, delta, staging
-from lakelog.errors import Damaged, InvalidRecords
+from lakelog.errors import Conflict, Damaged, InvalidRecords, NotFound
 from lakelog.sources import requested
 from lakelog.table import TableRef
 from lakelog.tail import log_end
@@ -92,6 +93,42 @@ def test_a_topic_made_anew_under_the_same_name_is_another(lake: Lake) -> None:
     assert mine.merge().inserted == 2
     assert mine.append([record("z")]).offsets == {0: (2, 3)}
     assert mine.uuid == other.topic("t").uuid
+
+
+def test_an_append_whose_topic_is_widened_or_deleted_meanwhile_writes_nothing(lake: Lake) -> None:
+    """Before its statement and after all it looked at: nothing is written, and no table is made in the place of the one that is gone."""
+
+    stale = {}
+
+    def overtaken(name: str, value: str, meanwhile: Callable[[Topic], object]) -> Callable[[], object]:
+        topic = lake.create_topic(name, key="STRING", value=value)
+        topic.append([{"key": "before", "value": {"n": 1}}])
+        captured, now = log_end(topic.log), lake.clock()
+        batch = staging.staged(topic.log, requested(lake.spark, [{"key": "k", "value": {"n": 2}}], None, topic.types), now)
+        log = topic.log
+        log_end(log)
+        meanwhile(lake.topic(name))
+        stale[name] = log
+        return lambda: bronze.append(log, batch, batch_id="x", now=now, terms=bronze.Terms(), captured=captured)
+
+    wider = overtaken("wider", "n INT", lambda topic: topic.configure(value="n BIGINT"))
+    before = versions(lake.root, "wider")
+    with pytest.raises(Conflict, match="widened"):
+        wider()
+    assert versions(lake.root, "wider") == before
+    with pytest.raises(Conflict, match="widened"):
+        log_end(stale["wider"])
+    assert lake.topic("wider").append([{"key": "k", "value": {"n": 2**40}}]).offsets == {0: (1, 2)}
+    # Fields that were added are null.
+    overtaken("more", "n INT", lambda topic: topic.configure(value="m STRING, n INT"))()
+    topic = lake.topic("more")
+    assert topic.merge().inserted == 2
+    assert {(row.key, row.m, row.n) for row in topic.latest().collect()} == {("before", None, 1), ("k", None, 2)}
+    gone = overtaken("gone", "n INT", lambda topic: lake.delete_topic(topic.name))
+    with pytest.raises(NotFound):
+        gone()
+    assert not list(Path(lake.root, "gone").rglob("*.*"))
+    assert lake.create_topic("gone").append([{"key": "a"}]).offsets == {0: (0, 1)}
 
 
 def test_what_others_appended_to_other_partitions_during_an_append_is_merged(lake: Lake) -> None:

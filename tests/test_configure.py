@@ -110,6 +110,19 @@ def test_of_two_creations_the_first_log_says_what_the_topic_is(lake: Lake) -> No
     before = versions(lake.root, "t")
     topic_tables.complete(topic, now=2)
     assert versions(lake.root, "t") == before
+    # A latest table that was brought from elsewhere becomes this log's by a rebuild.
+    other = lake.create_topic("other", key="STRING", value="STRING", config={"snapshot.retention.ms": 3600000})
+    other.append([{"key": "not ours", "value": "c"}])
+    other.merge()
+    shutil.rmtree(topic.silver.path or "")
+    shutil.copytree(other.silver.path or "", topic.silver.path or "")
+    with pytest.raises(Damaged, match="latest table of another log"):
+        topic.merge()
+    assert topic.merge(rebuild=True).inserted == 1
+    assert [tuple(row)[:2] for row in topic.latest().collect()] == [("a", "b")]
+    assert topic.verify().ok
+    stored = table_properties.read(lake.spark, topic.silver) or {}
+    assert (stored[table_properties.IDENTITY], stored["delta.logRetentionDuration"]) == (topic.uuid, "interval 2592000 seconds")
 
 
 @pytest.mark.usefixtures("impatient")

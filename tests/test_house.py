@@ -25,6 +25,7 @@ FLOORS = (
         "tail",
         "tokens",
         "conditional",
+        "guard",
         "bronze",
         "appender",
         "bulk",
@@ -80,7 +81,6 @@ BANNED_NAMES = ("utils", "util", "helpers", "common", "base", "core", "manager",
 LINES_MOST, FUNCTION_MOST, JOB_MOST = 300, 60, 40
 # Larger, with the reason; the number is where it ends.
 LARGER_FILES: dict[str, tuple[int, str]] = {
-    "bronze": (320, "the append is one story: place, guard, write"),
     "topic": (320, "the verbs people call, half of it docstrings"),
     "cli": (330, "the verbs of the command line, a function each"),
 }
