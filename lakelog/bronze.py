@@ -51,8 +51,12 @@ def schema(types: Types) -> StructType:
 
 
 def create(spark: SparkSession, table: TableRef, types: Types, *, partitions: int, now: int, properties: Mapping[str, str]) -> None:
-    """Create the log: per partition epoch 0 and an empty active segment at offset 0, in the table's first commit."""
-    rows = [_control(index, -1, -1, 0, {"type": "epoch", "start": 0}) for index in range(partitions)]
+    """Create the log: per partition epoch 0 and an empty active segment at offset 0, in the table's first commit.
+
+    The control rows of the epochs bear the topic's identity: an append looks at it (guard.py).
+    """
+    begun = {"type": "epoch", "start": 0, "topic": properties[table_properties.IDENTITY]}
+    rows = [_control(index, -1, -1, 0, begun) for index in range(partitions)]
     delta.create(
         _control_frame(spark, types, rows, now),
         table,
@@ -118,7 +122,8 @@ def append(
         ExpectedOffsetMismatch: a condition does not hold; nothing was written.
         FencedEpoch: the log was restored since the call began; nothing was written.
         TokenKnown: another writer wrote the token meanwhile; it carries the first answer.
-        Conflict: others won again and again, or widened the types; nothing was written.
+        Conflict: others won again and again; nothing was written.
+        TopicNotFound: the topic was deleted meanwhile; nothing was written.
 
     Cost: one Spark job for the guard, one for the write; for each lost race a look at the log's end more. Conditions per key: a scan of
     the partition's keys for those of the batch.
@@ -146,9 +151,7 @@ def append(
             failpoint.reach("append.before_write")
             tails = {index: current.tails[index] for index in touched}
             version = guard.insert(log, rows, tails, terms.token, now=now, count=count, user_metadata=text)
-        except Conflict as error:
-            if error.name == "TYPES_CHANGED":
-                raise
+        except Conflict:
             version = _landed(log, pieces, batch_id)
             if version is None:
                 time.sleep(random.uniform(0, min(4.0, 0.25 * 2 ** min(attempt, 4))))

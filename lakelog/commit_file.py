@@ -61,6 +61,12 @@ def stands(table: TableRef, seen: CommitFile | None) -> bool:
     return seen is not None and seen == at(table, seen.version)
 
 
+def is_gone(table: TableRef) -> bool:
+    """Whether a table under a local path is no more; False for tables elsewhere."""
+    folder = _folder(table)
+    return folder is not None and not os.path.isdir(folder)
+
+
 def _folder(table: TableRef) -> str | None:
     path = None if table.path is None else local_path(table.path)
     return None if path is None else os.path.join(path, "_delta_log")

@@ -11,9 +11,8 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lakelog.delta_errors import LOG_GONE as LOG_GONE
+from lakelog.delta_errors import ANALYSED, condition_of
 from lakelog.delta_errors import SOURCE_CHANGED as SOURCE_CHANGED
-from lakelog.delta_errors import condition_of
 from lakelog.delta_errors import door as door
 from lakelog.delta_errors import source_door as source_door
 from lakelog.errors import Conflict, NotFound
@@ -50,6 +49,11 @@ def small_frame(spark: SparkSession, ddl: str, rows: Sequence[tuple[Any, ...]]) 
     return spark.createDataFrame(table) if rows else spark.createDataFrame(table, schema=ddl)
 
 
+# Rows for few partitions go to a file each as they come; Spark would sort all of them by partition first, whole rows, even for one.
+# Times as 64-bit numbers, which are smaller and read faster than the 96-bit ones that Spark writes by default.
+WRITERS = {"spark.sql.maxConcurrentOutputFileWriters": "16", "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
+
+
 def create(
     rows: DataFrame,
     table: TableRef,
@@ -58,20 +62,21 @@ def create(
     properties: Mapping[str, str],
     replace: bool = False,
     user_metadata: str | None = None,
-) -> None:
-    """Create a table with its first rows and its properties, in one commit.
+) -> int:
+    """Create a table with its first rows and its properties, or ``replace`` the one there by it, in one commit. Returns its version.
 
     Raises:
         Conflict: the table came into being meanwhile.
     """
     from pyspark.sql import functions as F
 
-    writer = rows.coalesce(1).writeTo(table.sql()).using("delta")
+    writer = rows.writeTo(table.sql()).using("delta")
     if partitioned_by:
         writer = writer.partitionedBy(*[F.col(name) for name in partitioned_by])
     for name, value in properties.items():
         writer = writer.tableProperty(name, value)
-    with committing, door(table), during(rows.sparkSession, _carrying(user_metadata)):
+    with committing, door(table), during(rows.sparkSession, {**WRITERS, **_carrying(user_metadata)}):
+        forget_version(rows.sparkSession)
         try:
             writer.createOrReplace() if replace else writer.create()
         except Exception as error:
@@ -79,13 +84,7 @@ def create(
             if any(sign in condition_of(error) for sign in ("ALREADY_EXISTS", "NON_EMPTY_LOCATION")):
                 raise Conflict(f"{table} was created by another writer meanwhile.") from error
             raise
-
-
-# Tables as they were analysed, and which tables these were.
-_known: dict[TableRef, tuple[object, DataFrame]] = {}
-# Rows for few partitions go to a file each as they come; Spark would sort all of them by partition first, whole rows, even for one.
-# Times as 64-bit numbers, which are smaller and read faster than the 96-bit ones that Spark writes by default.
-WRITERS = {"spark.sql.maxConcurrentOutputFileWriters": "16", "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
+        return version_committed(rows.sparkSession, table)
 
 
 def overwrite(rows: DataFrame, table: TableRef, *, partitioned_by: str, user_metadata: str | None = None) -> int:
@@ -136,8 +135,8 @@ def read(spark: SparkSession, table: TableRef, at: int | datetime.datetime | Non
         return spark.sql(f"SELECT * FROM {table.sql()} VERSION AS OF {int(at)}")  # noqa: S608
 
 
-def known(spark: SparkSession, table: TableRef, identity: object) -> DataFrame:
-    """The table as it is whenever a statement reads it, analysed once for all of them, as long as it is the same (``identity``).
+def analysed(spark: SparkSession, table: TableRef, identity: object) -> DataFrame:
+    """The table as it is whenever a statement reads it; under a path, analysed once for all statements of this process.
 
     Each name of a table in a statement is a look of Delta at its log before the one that reads it; this is none. A transaction reads the
     table as it found it. Not as the session's cache has it, which does not see what other processes commit: a copy there is dropped.
@@ -146,11 +145,14 @@ def known(spark: SparkSession, table: TableRef, identity: object) -> DataFrame:
     Args:
         spark: the session.
         table: the table.
-        identity: equal as long as the table is the same, its columns and types included.
+        identity: equal as long as the table is the same, its columns and types included; `door` forgets what was wrong all the same.
     """
-    kept = _known.get(table)
+    kept = ANALYSED.get(table)
     if kept is None or kept[0] != identity or kept[1].sparkSession is not spark:
-        kept = _known[table] = (identity, read(spark, table))
+        kept = (identity, read(spark, table))
+        # Catalogs lend the means to read a table for a while only.
+        if table.path is not None:
+            ANALYSED[table] = kept
     level = kept[1].storageLevel
     return kept[1].unpersist() if level.useMemory or level.useDisk else kept[1]
 

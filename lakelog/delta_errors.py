@@ -5,8 +5,12 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from lakelog.errors import Conflict, Damaged, InvalidRequest, LakelogError, NotFound, Refused
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 NOT_THERE = (
     "DELTA_TABLE_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "DELTA_TABLE_ONLY_OPERATION", "PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND",
@@ -17,8 +21,10 @@ GONE = ("DELTA_UNSUPPORTED_TIME_TRAVEL", "DELTA_VERSIONS_NOT_CONTIGUOUS", "DELTA
 
 # What a plan raises when its source gives other records than when it was summed up.
 SOURCE_CHANGED = "LAKELOG_SOURCE_CHANGED"
-# A frame, or what was analysed, has the types from before.
-WIDENED = ("DELTA_FAILED_TO_MERGE_FIELDS", "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS")
+# Tables as this process analysed them (`delta.analysed`), and which tables these were.
+ANALYSED: dict[Any, tuple[object, DataFrame]] = {}
+# What was analysed has the types from before.
+WIDENED = "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS"
 # What an append raises within Spark when the log it is to go to is no longer there.
 LOG_GONE = "LAKELOG_LOG_GONE"
 
@@ -30,6 +36,11 @@ def condition_of(error: BaseException) -> str:
         found = re.search(r"\[([A-Z][A-Z0-9_.]+)\]", str(error))
         condition = found[1] if found else ""
     return condition
+
+
+def raised(error: BaseException, sign: str) -> bool:
+    """Whether a plan of ours raised this; a message may show a whole plan, with what it could raise."""
+    return f"[USER_RAISED_EXCEPTION] {sign}" in str(error)
 
 
 def _is_contention(error: BaseException) -> bool:
@@ -56,15 +67,16 @@ def translated(error: BaseException, table: object) -> LakelogError | None:
         return Conflict(
             f"{table}: another writer committed first ({condition.split('.')[0] or type(error).__name__}). Nothing was written; try again."
         )
-    if SOURCE_CHANGED in str(error):
+    if raised(error, SOURCE_CHANGED):
         return Refused(
             f"{table}: the source gave other records when it was read again: it changed while it was appended. Nothing was written. Append"
             " files that stay as they are, then try again.", name="SOURCE_CHANGED",
         )  # fmt: skip
-    if condition.startswith(NOT_THERE) or LOG_GONE in str(error):
+    if condition.startswith(NOT_THERE):
         return NotFound(f"{table}: there is no Delta table or file of that name.")
     if condition.startswith(WIDENED):
-        return Conflict(f"{table}: its types were widened meanwhile. Nothing was written; try again.", name="TYPES_CHANGED")
+        ANALYSED.clear()
+        return Conflict(f"{table}: its types were widened meanwhile. Nothing was written; try again.")
     if condition.startswith(GONE):
         return NotFound(f"{table}: that version cannot be read any more or does not exist: {first}", name="SNAPSHOT_NOT_FOUND")
     if condition.startswith(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
 from typing import Any
 
@@ -22,12 +20,3 @@ def filesystem(location: str) -> tuple[Any, str]:
         return fs.FileSystem.from_uri(re.sub(r"^s3[an]://", "s3://", location))  # type: ignore[no-any-return]
     except Exception as error:
         raise InvalidRequest(f"{location}: pyarrow cannot open this file system: {error}") from error
-
-
-def remove_if_empty(location: str) -> None:
-    """Remove a folder of this machine that holds nothing but empty folders, and those within one that holds more; nothing elsewhere."""
-    path = local_path(location)
-    if path is not None:
-        for folder, _, _ in os.walk(path, topdown=False):
-            with contextlib.suppress(OSError):
-                os.rmdir(folder)

@@ -10,14 +10,14 @@ import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from lakelog import delta
-from lakelog.delta_errors import LOG_GONE
-from lakelog.errors import Damaged, NotFound
-from lakelog.filesystem import remove_if_empty
+from lakelog import commit_file, delta, table_properties
+from lakelog.delta_errors import LOG_GONE, condition_of, raised
+from lakelog.errors import Damaged, TopicNotFound
 from lakelog.segments import Tail
 from lakelog.staging import Log
 from lakelog.statement import FEW, committing, during, interpreted
-from lakelog.table import quoted
+from lakelog.table import TableRef, literal, quoted
+from lakelog.table_properties import IDENTITY
 from lakelog.tokens import Token
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 def condition(rows: str, log: Log, tails: Mapping[int, Tail], token: Token | None, now: int) -> str:
     """The condition of the INSERT, one scalar subquery over bronze (``rows``) with literal partitions: newest offsets and epochs as known.
 
-    The partitions are the scope of conflicts. With a token, that bronze does not remember it, too. A log without epochs is none: the
-    condition raises, since an append to a path would make a table there.
+    The partitions are the scope of conflicts. With a token, that bronze does not remember it, too. Where there are no epochs, or those of
+    another topic, it raises: an append to a path would make a table there.
 
     ``segment >= s`` and not a list of segments: a racer that rolls to a new one must be seen. It reads the tail record itself:
     "nothing at or above" would read no file and let a truncation slip in between.
@@ -39,7 +39,9 @@ def condition(rows: str, log: Log, tails: Mapping[int, Tail], token: Token | Non
     begun = sum(1 for tail in tails.values() if tail.end > 0)
     beyond = f"offset - CASE `partition` {starts} END"
     holds = (
-        f"(SELECT if(max(if(segment = -1, epoch, NULL)) IS NULL, CAST(raise_error('{LOG_GONE}') AS BOOLEAN),"  # noqa: S608
+        "(SELECT if(max(if(segment = -1, epoch, NULL)) IS NULL"  # noqa: S608
+        f" OR max(segment = -1 AND get_json_object(control, '$.topic') != {literal(log.uuid)}),"
+        f" CAST(raise_error('{LOG_GONE}') AS BOOLEAN),"
         f" coalesce(max(if(segment >= 0, {beyond}, NULL)), -1) = -1"
         f" AND size(collect_set(if(segment >= 0, `partition`, NULL))) = {begun}"
         f" AND max(if(segment = -1, epoch - CASE `partition` {epochs} END, NULL)) = 0)"
@@ -67,41 +69,35 @@ def insert(
         The version of the commit, or None when the condition did not hold: then there is no commit.
 
     Raises:
-        NotFound: the log is gone; nothing was written.
+        TopicNotFound: the log is gone, or another topic's; nothing was written.
         Conflict: a commit of another writer got in between; whether rows were written must be looked up by batch id when the
             answer of the storage was lost.
         Damaged: not ``count`` rows were written: what they are read from lost records meanwhile.
 
-    Cost: one Spark job for the guard, one for the write; one look of Delta at the log under a path (the start of the transaction), two in a
-    catalog.
+    Cost: one Spark job for the guard, one for the write; one look of Delta at the log under a path (the start of the transaction), three in
+    a catalog.
     """
-    from pyspark.sql import Observation
-    from pyspark.sql import functions as F
-
     spark, table = log.spark, log.table
+    if commit_file.is_gone(table):
+        raise _deleted(table)
     view = f"lakelog_{uuid.uuid4().hex}"
     rows.createOrReplaceTempView(view)
-    written = Observation(view)
     try:
         with committing, delta.door(table), during(spark, delta.WRITERS), interpreted(spark, count <= FEW):
             delta.forget_version(spark)
             log.rows().createOrReplaceTempView(f"{view}_log")
             holds = condition(quoted(f"{view}_log"), log, tails, token, now)
             guarded = spark.sql(f"SELECT * FROM {quoted(view)} WHERE {holds}")  # noqa: S608
-            guarded = guarded.observe(written, F.count(F.lit(1)).alias("rows"))
-            if table.path is None:
-                guarded.writeTo(table.sql()).option("userMetadata", user_metadata).append()
-            else:
-                guarded.write.format("delta").mode("append").option("userMetadata", user_metadata).save(table.path)
-            found = written.get["rows"]
+            found = _appended(guarded, table, user_metadata)
             if not found:
                 return None
             version = delta.version_committed(spark, table)
-    except NotFound:
-        if table.path is not None:
-            # The start of an append under a path makes folders for a log.
-            remove_if_empty(table.path)
-        raise
+    except Exception as error:
+        if not raised(error, LOG_GONE):
+            raise
+        if (table_properties.read(spark, table) or {}).get(IDENTITY) != log.uuid:
+            raise _deleted(table) from error
+        return None
     finally:
         spark.catalog.dropTempView(view)
         spark.catalog.dropTempView(f"{view}_log")
@@ -112,3 +108,30 @@ def insert(
             version=version, expected=count, actual=found,
         )  # fmt: skip
     return version
+
+
+def _appended(rows: DataFrame, table: TableRef, user_metadata: str) -> int:
+    """Append rows; how many they were. Under a path no name of the table is looked up, but where its types were widened meanwhile."""
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as F
+
+    def observed() -> tuple[Observation, DataFrame]:
+        written = Observation()
+        return written, rows.observe(written, F.count(F.lit(1)).alias("rows"))
+
+    written, frame = observed()
+    if table.path is not None:
+        try:
+            frame.write.format("delta").mode("append").option("userMetadata", user_metadata).save(table.path)
+            return int(written.get["rows"])
+        except Exception as error:
+            if not condition_of(error).startswith("DELTA_FAILED_TO_MERGE_FIELDS"):
+                raise
+        written, frame = observed()
+    # By name, types are cast.
+    frame.writeTo(table.sql()).option("userMetadata", user_metadata).append()
+    return int(written.get["rows"])
+
+
+def _deleted(table: TableRef) -> TopicNotFound:
+    return TopicNotFound(f"{table}: the topic was deleted while the append ran. Nothing was written.")

@@ -184,7 +184,7 @@ class Lake:
     def delete_topic(self, name: str, *, dry_run: bool = False) -> TopicDeleted:
         """Delete a topic: its tables with all files, and its views. There is no way back; ask before you call.
 
-        A topic whose creation or deletion was cut off can be deleted as well.
+        A topic whose creation, once its log was there, or deletion was cut off can be deleted as well.
 
         Args:
             name: the topic.

@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING
 from lakelog import delta, table_properties
 from lakelog.compare import Compared, compare
 from lakelog.config import TopicConfig
+from lakelog.delta_errors import raised
 from lakelog.fold import Fold, fold
 from lakelog.progress import CONTROL_BUCKET, Progress, digest_sql
 from lakelog.records import HEADERS, columns, floor_of, instant
 from lakelog.staging import Log
 from lakelog.table import TableRef, quoted
-from lakelog.table_properties import IDENTITY
+from lakelog.table_properties import FORMAT, FORMAT_VERSION, IDENTITY
 
 if TYPE_CHECKING:
     import datetime
@@ -81,13 +82,18 @@ def follow(spark: SparkSession, table: TableRef, settings: TopicConfig) -> None:
         table_properties.change(spark, table, wanted)
 
 
-def create(log: Log, table: TableRef, *, now: int, properties: Mapping[str, str], replace: bool) -> None:
+def create(log: Log, table: TableRef, *, now: int, replace: bool) -> None:
     """Create an empty latest table whose progress stands before the log's first record, or ``replace`` the table there by it."""
     nothing = dict.fromkeys(range(log.partitions), 0)
     state = Progress.start(nothing, nothing, {}, rule=log.rule, uuid=log.uuid, generation=0)
     frame = _control_rows(log, state, list(nothing), now)
-    properties = {"delta.dataSkippingStatsColumns": skipping_columns(log.types.key), **properties}
-    delta.create(frame, table, partitioned_by=("bucket",), properties=properties, replace=replace, user_metadata=state.note())
+    delta.create(frame, table, partitioned_by=("bucket",), properties=_properties(log), replace=replace, user_metadata=state.note())
+
+
+def _properties(log: Log) -> dict[str, str]:
+    """All properties of a latest table."""
+    skipping = {"delta.dataSkippingStatsColumns": skipping_columns(log.types.key)}
+    return {FORMAT: str(FORMAT_VERSION), IDENTITY: log.uuid, **skipping, **delta_properties(log.config)}
 
 
 def _control_rows(log: Log, state: Progress, partitions: Sequence[int], now: int, replaces: Progress | None = None) -> DataFrame:
@@ -145,7 +151,7 @@ def merge(log: Log, table: TableRef, state: Progress, ends: Mapping[int, int], *
     try:
         version = upsert.overwritten() if _mostly_touched(log, table, compared) else upsert.merged()
     except Exception as error:
-        if PROGRESS_MOVED not in str(error):
+        if not raised(error, PROGRESS_MOVED):
             raise
         version = None
     return version, Step(state.next, dict(ends), compared.counts)
@@ -260,7 +266,7 @@ def rebuild(
 ) -> tuple[int | None, Step]:
     """Compute silver anew from the whole log under the topic's present rule, in one commit that replaces all rows.
 
-    A silver that was another log's becomes this one's first, by its properties; cut off there, it is still refused by merges.
+    A silver that was another log's is replaced, with its columns and properties.
 
     Cost: the whole log is read, silver is written once. Counts start anew.
     """
@@ -270,12 +276,15 @@ def rebuild(
     if any(ends.values()):
         compared = compare(log, fold(log, start, ends), None)
         counts, data = compared.counts, _stored(log, compared.changes, now)
-    if state.uuid != log.uuid:
-        table_properties.change(log.spark, table, {IDENTITY: log.uuid, **delta_properties(log.config)})
     after = Progress.start(ends, epochs, counts, rule=log.rule, uuid=log.uuid, generation=state.generation + 1)
     control = _control_rows(log, after, list(ends), now)
     rows = control if data is None else data.unionAll(control)
-    version = delta.overwrite(rows, table, partitioned_by="bucket", user_metadata=after.note())
+    if state.uuid != log.uuid:
+        version = delta.create(
+            rows, table, partitioned_by=("bucket",), properties=_properties(log), replace=True, user_metadata=after.note()
+        )
+    else:
+        version = delta.overwrite(rows, table, partitioned_by="bucket", user_metadata=after.note())
     return version, Step(start, dict(ends), counts)
 
 

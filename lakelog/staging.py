@@ -37,8 +37,8 @@ class Log:
     rule: OrderingRule
 
     def rows(self) -> DataFrame:
-        """All rows of bronze, control rows too, as they are whenever a statement reads them (`delta.known`)."""
-        return delta.known(self.spark, self.table, (self.uuid, self.types))
+        """All rows of bronze, control rows too, as they are whenever a statement reads them (`delta.analysed`)."""
+        return delta.analysed(self.spark, self.table, (self.uuid, self.types))
 
 
 def validated(log: Log, request: DataFrame, now: int) -> DataFrame:

@@ -17,6 +17,11 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def literal(text: str) -> str:
+    """A text as a SQL literal; for where SQL takes no parameters."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
 def check_topic_name(name: str) -> None:
     """Refuse a name that could not be a table's in every catalog, or that would clash with a table or view of another topic.
 

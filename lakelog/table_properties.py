@@ -11,7 +11,7 @@ from lakelog.commit_file import CommitFile
 from lakelog.delta_errors import door
 from lakelog.errors import Conflict, InvalidConfig, NotFound
 from lakelog.statement import committing
-from lakelog.table import TableRef
+from lakelog.table import TableRef, literal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,10 +98,6 @@ def stand(table: TableRef, commit: CommitFile | None) -> None:
 
 def change(spark: SparkSession, table: TableRef, changes: Mapping[str, str | None]) -> None:
     """Set properties, or remove those given as None; at most two commits, each of which aborts writers in flight."""
-
-    def literal(text: str) -> str:
-        return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
     kept = {name: value for name, value in changes.items() if value is not None}
     gone = [name for name, value in changes.items() if value is None]
     with committing, door(table):

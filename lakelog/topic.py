@@ -121,8 +121,8 @@ class Topic:
             InvalidRequest: columns, files, partitions or expected offsets below -1.
             ExpectedOffsetMismatch: a condition does not hold; it names the first record that does not fit, the offset it would get,
                 and where the log holds these very records already.
-            Conflict: other writers were first too often, or one widened the types; try again.
-            NotFound: the topic was deleted meanwhile.
+            Conflict: other writers were first too often; try again.
+            TopicNotFound: the topic was deleted meanwhile.
             Damaged: a writer that is not lakelog changed the log.
             After any of them nothing was written.
 

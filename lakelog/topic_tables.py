@@ -6,13 +6,15 @@ whoever comes by, so a creation that was cut off is completed by the next.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lakelog import bronze, delta, evolution, silver, table_properties, views
 from lakelog.errors import Conflict, Damaged, Invalid, InvalidRequest
-from lakelog.filesystem import filesystem, remove_if_empty
+from lakelog.filesystem import filesystem
 from lakelog.records import Types
 from lakelog.table import TableRef
 from lakelog.table_properties import FORMAT, FORMAT_VERSION, IDENTITY, PREFIX
@@ -65,9 +67,8 @@ def complete(topic: Topic, *, now: int) -> None:
     if _is_foreign(stored):
         raise _taken(str(topic.silver), topic.name)
     if stored is None or stored[IDENTITY] != topic.uuid:
-        properties = {FORMAT: str(FORMAT_VERSION), IDENTITY: topic.uuid, **silver.delta_properties(topic.config)}
         try:
-            silver.create(topic.log, topic.silver, now=now, properties=properties, replace=stored is not None)
+            silver.create(topic.log, topic.silver, now=now, replace=stored is not None)
         except Conflict:
             # Whoever else completes it makes it of the same log.
             table_properties.wait_for(topic.spark, topic.silver, IDENTITY, topic.uuid)
@@ -141,4 +142,6 @@ def drop(spark: SparkSession, root: str, name: str) -> None:
     # Not the folder as a whole: after the log is gone, another process may have begun a topic in it.
     for entry in sorted(files.get_file_info(fs.FileSelector(folder)), key=lambda entry: str(entry.base_name) == "bronze"):
         files.delete_dir(entry.path) if entry.type == fs.FileType.Directory else files.delete_file(entry.path)
-    remove_if_empty(f"{root}/{name}")
+    if isinstance(files, fs.LocalFileSystem):
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)

@@ -111,8 +111,8 @@ def test_of_two_creations_the_first_log_says_what_the_topic_is(lake: Lake) -> No
     topic_tables.complete(topic, now=2)
     assert versions(lake.root, "t") == before
     # A latest table that was brought from elsewhere becomes this log's by a rebuild.
-    other = lake.create_topic("other", key="STRING", value="STRING", config={"snapshot.retention.ms": 3600000})
-    other.append([{"key": "not ours", "value": "c"}])
+    other = lake.create_topic("other", key="BINARY", value="n INT", config={"snapshot.retention.ms": 3600000})
+    other.append([{"key": "not ours", "value": {"n": 1}}])
     other.merge()
     shutil.rmtree(topic.silver.path or "")
     shutil.copytree(other.silver.path or "", topic.silver.path or "")
