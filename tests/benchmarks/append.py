@@ -11,22 +11,25 @@ Four questions, medians of CPU seconds of all processes:
 
 What was found, on two cores:
 
-- A million records, a process for each append, the start of Java and Spark included: a frame 1.8, ``jobs/append.py`` of the files with a token
-  1.9 times a script with the plain append (20 CPU-s).
-- In one process that appends again and again: 3.5 times for files, 3.9 for a frame, after eight rounds; 2.9 and 3.6 after thirty, when Java
-  has compiled Spark's planner (1.05 CPU-s for the plain one). 1.4 of the 3.0 CPU-s for files are the tasks of the write: bronze's twelve
-  columns in the place of the frame's two take 0.9 as bare Parquet (0.55 for the two), partitions and the count above the guard the rest;
-  0.3 are the sum, 0.3 Delta's look for the guard's files, 0.6 planning. Keeping a frame costs 0.8 more, whichever of its columns are kept.
-- A condition costs nothing that could be measured, a token 1.3 times.
-- On ten thousand commits 1.4 to 1.6 times (1.6 with a token), in the same process as the empty log, after eight rounds; about 1.6 when Java has
-  compiled everything, and 1.65 (1.85 with a token) with a process for each log. Of what is read, nothing grows
-  (tests/test_long_log.py). What grows is Delta's own: on a local file system each look
-  at a table lists all of ``_delta_log``, three times an append; the state of ten thousand files is put together after each commit, and a
-  checkpoint of them is written every ten. Object stores list from where they are asked to. Tried and not taken: a staleness limit for
-  what the statement is planned with (Delta lists in the background all the same); the state with generated code, put together before the
-  guard, kept unserialized or in one partition, expressions evaluated twice instead of looked up (each within what two runs differ by);
-  Delta's own transaction identifiers (``txnAppId``, ``txnVersion``) in the place of the guard (1.3 times, and a sixth less on an empty
-  log: they can name one partition of a request only).
+- A million records, a process for each append, the start of Java and Spark included: a frame 1.8 to 1.9, ``jobs/append.py`` of the files with
+  a token 1.9 times a script with the plain append (16 to 20 CPU-s).
+- In one process that appends again and again: 3.3 to 3.5 times for files, 3.7 to 3.9 for a frame, after eight rounds; 2.9 and 3.6 after
+  thirty, when Java has compiled Spark's planner (1.0 CPU-s for the plain one). 1.4 of the 3.0 CPU-s for files are the tasks of the write:
+  bronze's twelve columns in the place of the frame's two take 0.9 as bare Parquet (0.55 for the two), partitions and the count above the
+  guard the rest; 0.3 are the sum, 0.3 Delta's look for the guard's files, 0.6 planning. Keeping a frame costs 0.8 more, whichever of its
+  columns are kept.
+- A condition costs nothing that could be measured, a token 1.16 to 1.27 times.
+- On ten thousand commits 1.3 times (1.45 with a token), in the same process as the empty log, after eight rounds. Of what is read, nothing
+  grows (tests/test_long_log.py). What grows is Delta's own: on a local file system each look at a table lists all of ``_delta_log``, once
+  an append (twice with a token); the state of ten thousand files is put together after each commit, and a checkpoint of them is written
+  every ten. Object stores list from where they are asked to.
+- Before, an append looked three times and cost 1.6 times as much there: once to analyse what the guard reads, which is kept now (a transaction
+  reads the table as it finds it, whenever it was analysed: 1.58), and once to find the table that a writer names (1.43 with both).
+- Tried and not taken: a staleness limit for what the statement is planned with (Delta lists in the background all the same); the state with
+  generated code, put together before the guard, kept unserialized or in one partition, expressions evaluated twice instead of looked up
+  (each within what two runs differ by); generated expressions, or all generated code, for these statements (1.74 and 1.81 CPU-s on the long
+  log instead of 1.62, and 1.27 and 1.23 instead of 1.02 on the empty one); Delta's own transaction identifiers (``txnAppId``,
+  ``txnVersion``) in the place of the guard (they can name one partition of a request only).
 """
 
 from __future__ import annotations
