@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from lakelog import Lake, table_properties
-from lakelog.errors import Conflict, InvalidRequest, NotFound
+from lakelog.errors import Conflict, Invalid, InvalidRequest, NotFound
 from tests.tables import versions
 
 if TYPE_CHECKING:
@@ -105,6 +105,8 @@ def test_a_topic_is_never_created_over_what_is_not_lakelogs(schema: str, lake: L
     for topic, table in (("a", "a_silver"), ("b", "b"), ("c", "c_deleted")):
         with pytest.raises(InvalidRequest, match=f"{table}.* is not lakelog's"):
             mine.create_topic(topic)
+    with pytest.raises(Invalid, match=r"a_silver is not lakelog's"):
+        mine.delete_topic("a")
     assert [spark.table(f"{schema}.{name}").collect()[0][0] for name in ("a_silver", "b", "c_deleted")] == [1, 2, 3]
     assert mine.topics() == ["fine"]
 
