@@ -5,9 +5,9 @@ import json
 import sys
 from collections.abc import Sequence
 
+from lakelog.cli.settings import load
 from lakelog.errors import LakelogError
-from lakelog.identity import of_files
-from lakelog.settings import load
+from lakelog.log.identity import of_files
 
 
 def main(argv: Sequence[str] | None = None) -> int:

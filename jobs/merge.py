@@ -5,8 +5,8 @@ import json
 import sys
 from collections.abc import Sequence
 
+from lakelog.cli.settings import load
 from lakelog.errors import LakelogError
-from lakelog.settings import load
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,18 +1,21 @@
 """lakelog: Kafka-style compacted topics on Delta Lake, run by plain scheduled Spark jobs.
 
-The map, imports going down only::
-
-    5  cli admin call show settings doctor demo (and jobs/)    arguments, environment, session
-    4  lake topic topic_tables lake_table    the verbs people call; how topics are made and removed, where they are listed
-    4  commit_log                      a topic as a commit log (KIP-27)
-    3  ndjson sources refusal staging tail tokens conditional guard bronze appender bulk             records into the log
-    3  progress fold compare silver merger, views evolution status verify identity    the log into the latest table; what is seen
-    2  delta delta_errors statement table_properties commit_file filesystem session prerequisites    the doors: Delta (its errors ours), files, Spark
-    1  records ordering config condition segments steps table moment results    values and expressions, no I/O
-    0  errors
-
 A record is appended to *bronze* (the log), where it gets a permanent (partition, offset). A merge folds the log into *silver*, one row per
-key, the winner under the topic's *ordering rule*. Importing this package imports neither Spark nor Delta.
+key, the winner under the topic's *ordering rule*. The folders are the architecture; imports go down this list only::
+
+    cli/          the command line: arguments, environment, clock, output (jobs/ calls it for the settings)
+    lake/         a root with its topics and defaults; how topics are created and deleted
+    topic.py      the verbs on one topic; commit_log.py: a topic as a commit log (KIP-27)
+    latest/       silver: the new part of the log is folded, compared with silver, written; views, status, verify
+    log/          bronze: a request is read, checked, numbered and appended; the log's end; reading
+    delta/        everything that knows Delta, Spark's settings or the file system; foreign errors become lakelog's here
+    model/        values and Spark expressions without I/O: records, ordering, config, segments, conditions, names
+    results.py    what verbs return; errors.py: what they raise
+
+Each wing's ``__init__`` says which way data takes through its files. Where a change goes: a new header encoding is an expression in
+``model/ordering.py`` and a value of ``compaction.header.encoding`` in ``model/config.py``; a new source format is a reader in
+``log/sources.py`` that yields a request; a new status figure is a field of ``results.TopicStatus`` computed in ``latest/status.py``.
+Importing this package imports neither Spark nor Delta.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lakelog.commit_log import CommitLog
+    from lakelog.delta.session import local_session
     from lakelog.errors import (
         Conflict,
         Damaged,
@@ -41,10 +45,9 @@ if TYPE_CHECKING:
         TopicNotFound,
         VersionMismatch,
     )
-    from lakelog.lake import Lake
-    from lakelog.ordering import OrderingRule
+    from lakelog.lake.lake import Lake
+    from lakelog.model.ordering import OrderingRule
     from lakelog.results import Appended, Loaded, Merged, PartitionStatus, Position, TopicDeleted, TopicDescription, TopicStatus, Verified
-    from lakelog.session import local_session
     from lakelog.topic import Topic
 
 _HOMES = {
@@ -52,11 +55,11 @@ _HOMES = {
     "errors": ("Conflict", "Damaged", "ExpectedOffsetMismatch", "FencedEpoch", "GateFailed", "Invalid", "InvalidConfig", "InvalidRecords",
                "InvalidRequest", "LakelogError", "LogIncomplete", "NotFound", "NotReady", "OffsetOutOfRange", "Refused", "TopicNotFound",
                "VersionMismatch"),
-    "lake": ("Lake",),
-    "ordering": ("OrderingRule",),
+    "lake.lake": ("Lake",),
+    "model.ordering": ("OrderingRule",),
     "results": ("Appended", "Loaded", "Merged", "PartitionStatus", "Position", "TopicDeleted", "TopicDescription", "TopicStatus",
                 "Verified"),
-    "session": ("local_session",),
+    "delta.session": ("local_session",),
     "topic": ("Topic",),
 }  # fmt: skip
 __version__ = "0.1.0"

@@ -7,18 +7,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakelog import appender, bronze, bulk, config, evolution, merger, silver, status, table_properties, verify, views
-from lakelog.config import RULE_SETTINGS, TopicConfig
+from lakelog.delta import table_properties
+from lakelog.delta.table_properties import IDENTITY, PREFIX
 from lakelog.errors import Conflict, InvalidRequest, OffsetOutOfRange, TopicNotFound
-from lakelog.moment import At, moment
-from lakelog.ordering import OrderingRule
-from lakelog.records import Types, declared_type
+from lakelog.latest import evolution, merge, silver, status, verify, views
+from lakelog.log import append, bronze, bulk
+from lakelog.log.sources import requested
+from lakelog.log.tail import LogEnd, log_end
+from lakelog.model import config
+from lakelog.model.config import RULE_SETTINGS, TopicConfig
+from lakelog.model.names import TableRef
+from lakelog.model.ordering import OrderingRule
+from lakelog.model.point_in_time import At, moment
+from lakelog.model.records import Types, declared_type
+from lakelog.model.topic_log import TopicLog
 from lakelog.results import Appended, Loaded, Merged, Position, TopicDescription, TopicStatus, Verified
-from lakelog.sources import requested
-from lakelog.staging import Log
-from lakelog.table import TableRef
-from lakelog.table_properties import IDENTITY, PREFIX
-from lakelog.tail import LogEnd, log_end
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -81,9 +84,9 @@ class Topic:
         return self._types
 
     @property
-    def log(self) -> Log:
+    def log(self) -> TopicLog:
         """The topic as the floors below know it: its tables, types and rules."""
-        return Log(self.uuid, self.spark, self.bronze, self.silver, self.types, self.partitions, self.config, self.rule)
+        return TopicLog(self.uuid, self.spark, self.bronze, self.silver, self.types, self.partitions, self.config, self.rule)
 
     # ---- writing ----
 
@@ -133,8 +136,8 @@ class Topic:
         key (``check.expected.offsets.scope=key``) a scan of the partition's keys. A token costs one look-up.
         """
         self.refresh()
-        asked = appender.Asked(expected_offset, token, epoch)
-        appended, self._end = appender.append(self.log, self.name, source, format, asked, now=self.clock(), known=self._end)
+        asked = append.Asked(expected_offset, token, epoch)
+        appended, self._end = append.append(self.log, self.name, source, format, asked, now=self.clock(), known=self._end)
         return appended
 
     def load(
@@ -188,11 +191,11 @@ class Topic:
         """
         if max_records is not None and max_records < 1:
             raise InvalidRequest(f"max_records={max_records}: it is a number of records, at least 1.")
-        asked = merger.Asked(max_records, rebuild, expected_version)
+        asked = merge.Asked(max_records, rebuild, expected_version)
         for attempt in range(MERGE_ATTEMPTS):
             self.refresh()
             try:
-                merged, self._end = merger.merge(self.log, self.name, asked, now=self.clock(), known=self._end)
+                merged, self._end = merge.merge(self.log, self.name, asked, now=self.clock(), known=self._end)
             except Conflict:
                 if attempt == MERGE_ATTEMPTS - 1:
                     raise

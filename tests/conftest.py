@@ -47,7 +47,7 @@ QUICK_SPARK = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.facto
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[SparkSession]:
     """The one Spark session of the run: two cores, small shuffles, tables of a catalog in a temporary warehouse."""
-    from lakelog.session import local_session
+    from lakelog.delta.session import local_session
 
     if os.environ.get("LAKELOG_TEST_SESSION") == "connect":
         yield from _connect_session(str(tmp_path_factory.mktemp("warehouse")))
@@ -77,8 +77,8 @@ def _connect_session(warehouse: str) -> Iterator[SparkSession]:
     """A Spark Connect session with a server of its own in this process' care: no Java within reach of the client."""
     from pyspark.sql import SparkSession
 
-    from lakelog.prerequisites import LEAKING_VARIABLES, delta_jars
-    from lakelog.session import DELTA_CONF
+    from lakelog.delta.prerequisites import LEAKING_VARIABLES, delta_jars
+    from lakelog.delta.session import DELTA_CONF
 
     for name in LEAKING_VARIABLES:
         os.environ.pop(name, None)
@@ -138,7 +138,7 @@ class Answer:
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answer]:
     """The CLI in this process: a command line as text or a list, and standard input (no terminal) where it reads it."""
-    from lakelog.cli import main
+    from lakelog.cli.main import main
 
     for name in ("LAKELOG_ROOT", "LAKELOG_CONFIG"):
         monkeypatch.delenv(name, raising=False)

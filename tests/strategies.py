@@ -14,7 +14,7 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
-from tests.model import Header, Record, Rule
+from tests.oracle import Header, Record, Rule
 
 NOON = 1_700_000_000_000
 KEYS = (b"a", b"b", b"\xff\x00", b"")

@@ -20,7 +20,7 @@ What was found, on two cores:
   columns are kept.
 - A condition costs nothing that could be measured, a token 1.16 to 1.27 times.
 - On ten thousand commits 1.3 times (1.45 with a token), in the same process as the empty log, after eight rounds. Of what is read, nothing
-  grows (tests/test_long_log.py). What grows is Delta's own: on a local file system each look at a table lists all of ``_delta_log``, once
+  grows (tests/log/test_long_log.py). What grows is Delta's own: on a local file system each look at a table lists all of ``_delta_log``, once
   an append (twice with a token); the state of ten thousand files is put together after each commit, and a checkpoint of them is written
   every ten. Object stores list from where they are asked to.
 - Before, an append looked three times and cost 1.6 times as much there: once to analyse what the guard reads, which is kept now (a transaction
@@ -81,9 +81,9 @@ def long_log(table: Path, commits: int, start_ms: int) -> None:
     """
     from deltalake import DeltaTable
 
-    from lakelog.bronze import _control
-    from lakelog.tail import note
-    from lakelog.tokens import Token
+    from lakelog.log.bronze import _control
+    from lakelog.log.tail import note
+    from lakelog.log.tokens import Token
 
     schema = pyarrow.schema(DeltaTable(table).schema().to_arrow())
     stored = pyarrow.schema([field for field in schema if field.name not in ("partition", "segment")])

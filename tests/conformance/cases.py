@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conformance import support
-from tests.model import Model, Record, Rule
+from tests.oracle import Model, Record, Rule
 
 START = 1_700_000_000_000
 DEFAULT = Path(__file__).parent / "cases"
@@ -63,7 +63,7 @@ def waits_for(case: Case) -> list[str]:
 
 
 def _unknown(case: Case) -> Iterator[str]:
-    from lakelog.config import SETTINGS
+    from lakelog.model.config import SETTINGS
 
     for config in [case.topic, *[step.get("config", {}) for step in case.steps if step["do"] != "expect"]]:
         yield from (f"setting {name}" for name in config if name in support.FORMAT_SETTINGS and name not in SETTINGS)

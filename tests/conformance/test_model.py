@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.conformance.cases import DEFAULT, START, Case, model_record, model_rule, read, waits_for
-from tests.model import Model
+from tests.oracle import Model
 
 NOT_MODELLED = ("rebuild", "configure")
 

@@ -10,7 +10,7 @@ from hypothesis import given
 
 from lakelog.errors import InvalidRecords
 from tests.laws import topics
-from tests.model import Model, Record
+from tests.oracle import Model, Record
 from tests.strategies import KINDS, Cut, cuts, dice, few, histories
 from tests.tables import versions
 

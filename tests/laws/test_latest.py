@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from tests.laws import topics
-from tests.model import Model, Record
+from tests.oracle import Model, Record
 from tests.strategies import KINDS, Cut, Kind, cuts, few, histories
 from tests.tables import versions
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from tests.model import Model, Record
+from tests.oracle import Model, Record
 from tests.strategies import Kind
 
 if TYPE_CHECKING:

@@ -1,0 +1,100 @@
+"""What every command of the CLI takes, before the command's name or after it, and what it gets from that: the lake, and how to answer."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lakelog.cli import output
+from lakelog.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from lakelog.cli.settings import Settings
+    from lakelog.lake.lake import Lake
+    from lakelog.results import Result
+
+Root = Annotated[str | None, typer.Option("--root", help="The lake: a path with a /, or a catalog schema. [env LAKELOG_ROOT]")]
+Config = Annotated[str | None, typer.Option("--config", metavar="FILE", help="A lakelog.toml; else the nearest up. [env LAKELOG_CONFIG]")]
+Json = Annotated[bool, typer.Option("--json", help="Answer with one JSON object on stdout.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before destroying something.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")]
+COMMON: dict[str, Any] = {"root": Root, "config": Config, "json": Json, "yes": Yes, "debug": Debug}
+DEFAULTS: dict[str, Any] = {"root": None, "config": None, "json": False, "yes": False, "debug": False}
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of the CLI: its common options, wherever they stood."""
+
+    root: str | None = None
+    config: str | None = None
+    json: bool = False
+    yes: bool = False
+    debug: bool = False
+
+    def settings(self) -> Settings:
+        """Command line, environment and lakelog.toml, in this order."""
+        from lakelog.cli.settings import load
+
+        return load(root=self.root, config=self.config)
+
+    def lake(self) -> Lake:
+        """The lake, on a Spark session."""
+        with output.working("starting Spark"):
+            return self.settings().open_lake()
+
+    def answer(self, result: Result, text: Callable[[Any], None]) -> None:
+        """A result as one JSON object, or as text."""
+        if self.json:
+            output.line(result.to_json())
+        else:
+            text(result)
+
+    def confirm(self, what: str) -> None:
+        """Ask before something is destroyed.
+
+        Raises:
+            InvalidRequest: the answer is no, or there is no terminal to ask at and no --yes.
+        """
+        if self.yes:
+            return
+        if not sys.stdin.isatty():
+            raise InvalidRequest(f"{what}: there is no terminal to ask at. Nothing was done. Give --yes if you mean it.")
+        if not typer.confirm(f"{what}?", err=True):
+            raise InvalidRequest(f"{what}: you said no. Nothing was done.")
+
+
+def verb(app: typer.Typer, name: str | None = None) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a function a command of ``app``: its first argument is the `Call`, the others are the command's own, then come the common ones.
+
+    A command that takes ``--config NAME=VALUE`` itself has no ``--config FILE``; there the file is named before the command.
+    """
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+        taken = {one.name for one in own}
+        common = {option: kind for option, kind in COMMON.items() if not (option == "config" and "setting" in taken)}
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        parameters = [one.replace(kind=keyword) for one in own]
+        parameters += [inspect.Parameter(option, keyword, default=DEFAULTS[option], annotation=kind) for option, kind in common.items()]
+        parameters.append(inspect.Parameter("context", keyword, annotation=typer.Context))
+
+        def command(*, context: typer.Context, **given: Any) -> None:
+            before: Call = context.find_root().obj or Call()
+            after = {option: given.pop(option) for option in common}
+            both = {option: after.get(option) or getattr(before, option) for option in COMMON}
+            function(Call(**both), **given)
+
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {one.name: one.annotation for one in parameters}
+        command.__name__, command.__doc__ = function.__name__, function.__doc__
+        app.command(name)(command)
+        return function
+
+    return register

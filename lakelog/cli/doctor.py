@@ -1,0 +1,162 @@
+"""``lakelog doctor``: what is wrong with this machine or this lake, and what to do. Needs nothing beyond the core wheel."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from lakelog.cli import output
+from lakelog.cli.settings import Settings
+from lakelog.delta import prerequisites
+from lakelog.errors import LakelogError, NotReady
+from lakelog.results import Result
+
+# What the extra `local` brings, and what lakelog is tested with.
+PACKAGES: Mapping[str, str] = {"pyspark": "4.1.3", "delta-spark": "4.4.0", "pandas": "2.", "pyarrow": ""}
+PLAIN_S3 = re.compile(r"s3[an]?://")
+FREE_BYTES_LEAST = 1 << 30
+MARKS = {"ok": "ok  ", "warn": "warn", "fail": "FAIL"}
+
+
+@dataclass(frozen=True)
+class Check(Result):
+    """One thing looked at: ``state`` is ok, warn or fail; ``todo`` is what to do, empty when ok."""
+
+    name: str
+    state: str
+    found: str
+    todo: str = ""
+
+
+def examine(settings: Callable[[], Settings], *, spark: bool = False) -> list[Check]:
+    """Look at everything, in the order in which it would fail.
+
+    Args:
+        settings: gives root and Spark settings; an error in lakelog.toml is one of the findings.
+        spark: also start Spark and write and read a small Delta table.
+    """
+    checks = [python(), java(), *packages(), jars()]
+    try:
+        given = settings()
+    except LakelogError as error:
+        return [*checks, Check("settings", "fail", str(error), "Correct the file.")]
+    checks.append(Check("settings", "ok", str(given.file) if given.file else "no lakelog.toml here or above"))
+    checks += lake(given)
+    if spark:
+        broken = [check.name for check in checks if check.state == "fail"]
+        checks.append(Check("spark", "fail", f"not tried: {', '.join(broken)} first", "See above.") if broken else try_spark(given))
+    return checks
+
+
+def report(checks: Sequence[Check], *, as_json: bool) -> None:
+    """Print the findings, as text or as one JSON object."""
+    if as_json:
+        return output.document({"ok": all(check.state != "fail" for check in checks), "checks": [check.to_dict() for check in checks]})
+    for check in checks:
+        output.line(f"{MARKS[check.state]}  {check.name:<12} {check.found}")
+        if check.todo:
+            output.line(f"      {'':<12} -> {check.todo}")
+    return None
+
+
+def python() -> Check:
+    """The Python that runs this."""
+    version = ".".join(map(str, sys.version_info[:3]))
+    return Check("python", "ok", f"{version} ({sys.executable})")
+
+
+def java() -> Check:
+    """The Java that Spark would start."""
+    try:
+        major = prerequisites.check_java()
+    except NotReady as error:
+        found, _, todo = str(error).partition(". ")
+        return Check("java", "fail", found, todo)
+    return Check("java", "ok", f"{major} ({prerequisites.java_command()})")
+
+
+def packages() -> Iterator[Check]:
+    """The Python packages of the extra ``local``."""
+    for name, wanted in PACKAGES.items():
+        try:
+            version = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            yield Check(name, "fail", "not installed", "pip install 'lakelog[local]'")
+            continue
+        fits = version.startswith(wanted)
+        todo = "" if fits else f"lakelog is tested with {wanted.rstrip('.')}: pip install 'lakelog[local]'"
+        yield Check(name, "ok" if fits else "warn", version, todo)
+
+
+def jars() -> Check:
+    """The Delta jars in the cache."""
+    try:
+        folder = prerequisites.jar_folder()
+    except NotReady as error:
+        return Check("delta jars", "fail", "unknown before pyspark and delta-spark are installed", str(error))
+    found = prerequisites.cached_jars(folder)
+    if found:
+        return Check("delta jars", "ok", f"{len(found)} in {folder}")
+    return Check("delta jars", "warn", f"not yet in {folder}", "The first Spark start fetches them, once: lakelog doctor --spark")
+
+
+def lake(settings: Settings) -> Iterator[Check]:
+    """Where the lake is, whether there is one, and whether two writers are safe there."""
+    if not settings.root:
+        yield Check("root", "warn", "nothing says where the lake is", "Give --root, set LAKELOG_ROOT, or write root into lakelog.toml.")
+        return
+    root = settings.root
+    if PLAIN_S3.match(root):
+        scheme = root.partition(":")[0]
+        store = settings.spark.get(f"spark.delta.logStore.{scheme}.impl", "")
+        if store:
+            yield Check("two writers", "ok", f"{scheme}:// with {store}")
+        else:
+            yield Check(
+                "two writers", "warn", f"{scheme}:// with Delta's default LogStore cannot arbitrate two writers: commits can be lost",
+                f"Let one process write at a time, or set spark.delta.logStore.{scheme}.impl to a LogStore that can (DynamoDB).",
+            )  # fmt: skip
+    if ":" in root or "/" not in root:
+        yield Check("root", "ok", f"{root} (looked at by `lakelog topic list`)")
+        return
+    if Path(root, "_lakelog", "runs", "_delta_log").is_dir():
+        yield Check("root", "ok", f"{root} is a lake")
+    elif not Path(root).exists():
+        yield Check("root", "ok", f"{root} does not exist yet; `lakelog topic create` makes it a lake")
+    elif Path(root).is_dir() and not any(Path(root).iterdir()):
+        yield Check("root", "ok", f"{root} is empty; `lakelog topic create` makes it a lake")
+    else:
+        yield Check("root", "fail", f"{root} is not a lake, and not empty", "Name the root of a lake, or a new folder.")
+    yield disk(Path(root))
+
+
+def disk(root: Path) -> Check:
+    """Free space where the lake is."""
+    there = next(folder for folder in (root, *root.absolute().parents) if folder.exists())
+    free = shutil.disk_usage(there).free
+    if free < FREE_BYTES_LEAST:
+        return Check("disk", "warn", f"{free >> 20} MB free at {there}", "Make room: merges and time travel need space.")
+    return Check("disk", "ok", f"{free >> 30} GB free at {there}")
+
+
+def try_spark(settings: Settings) -> Check:
+    """Start Spark, write a small Delta table, read it."""
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="lakelog-doctor-"))
+        try:
+            running = settings.open_session()
+            running.range(3).write.format("delta").save(f"{folder}/table")
+            rows = running.read.format("delta").load(f"{folder}/table").count()
+        except LakelogError as error:
+            return Check("spark", "fail", str(error), "See above.")
+        except Exception as error:
+            first = next(iter(str(error).splitlines()), type(error).__name__)
+            return Check("spark", "fail", first, f"Java's own words are in {prerequisites.cache_folder() / 'spark.log'}.")
+        return Check("spark", "ok" if rows == 3 else "fail", f"Spark {running.version} wrote and read a Delta table")

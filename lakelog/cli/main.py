@@ -1,0 +1,316 @@
+"""The command line: ``lakelog VERB``. The same words as in Python; data on stdout, talk on stderr, the exit code by the kind of error.
+
+Nothing here imports Spark before a command needs it: ``lakelog --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+import traceback
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lakelog.cli import output
+from lakelog.cli.context import Call, Config, Debug, Json, Name, Root, Yes, verb
+from lakelog.cli.topics import lakes, topics
+from lakelog.errors import Damaged, InvalidRequest, LakelogError
+from lakelog.model.config import did_you_mean
+
+# Typer's own errors of usage; their home has moved between its releases, their family has not.
+UsageError: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+
+app = typer.Typer(
+    name="lakelog",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(topics, name="topic")
+app.add_typer(lakes, name="lake")
+
+At = Annotated[str | None, typer.Option("--at", metavar="VERSION|TIME", help="As it was at a silver version or a time (ISO 8601, UTC).")]
+Limit = Annotated[int | None, typer.Option("--limit", "-n", min=0, help="At most so many rows.")]
+Form = Annotated[str, typer.Option("--format", metavar="table|json|csv", help="json is an object a line.")]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from lakelog import __version__
+
+        output.line(f"lakelog {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def lakelog(
+    context: typer.Context,
+    root: Root = None,
+    config: Config = None,
+    json: Json = False,
+    yes: Yes = False,
+    debug: Debug = False,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+) -> None:
+    """Kafka-style compacted topics on Delta Lake: append, merge, query, travel in time."""
+    context.obj = Call(root, config, json, yes, debug)
+
+
+# ---- the verbs ----
+
+
+@verb(app)
+def append(
+    call: Call,
+    topic: Name,
+    files: Annotated[list[str], typer.Argument(metavar="FILE", help="NDJSON, CSV or Parquet files, .gz too; - is standard input.")],
+    format: Annotated[str | None, typer.Option(metavar="ndjson|csv|parquet", help="What the files are; else by their names.")] = None,
+    expected_offset: Annotated[
+        list[str] | None, typer.Option(metavar="PARTITION:OFFSET", help="Refuse unless the partition's log ends there; may be repeated.")
+    ] = None,
+    token: Annotated[str | None, typer.Option(help="A name for this batch: it is written at most once.")] = None,
+    epoch: Annotated[int | None, typer.Option(min=0, help="The generation of the log the writer knows; an older one is refused.")] = None,
+    bulk: Annotated[bool, typer.Option("--bulk", help="Write in chunks; killed and started again, go on where the log ends.")] = False,
+    chunk: Annotated[int, typer.Option(min=1, help="With --bulk: records a chunk, the same at every start.")] = 1_000_000,
+) -> None:
+    """Append files to a topic's log: as one batch, or with --bulk in chunks."""
+    expected = _offsets(expected_offset or [])
+    if bulk and (expected or token or epoch is not None or "-" in files):
+        raise InvalidRequest("--bulk names its chunks and expects their offsets itself: no --token, --expected-offset, --epoch or -.")
+    target = call.lake().topic(topic)
+    with _input(files, format) as paths, output.working(f"{topic}: appending"):
+        form = "ndjson" if files == ["-"] and not format else format
+        if bulk:
+            from lakelog.log.identity import of_files
+
+            loaded = target.load(paths, format=form, identity=of_files(paths), chunk=chunk, tell=output.progress)
+            return call.answer(loaded, output.loaded)
+        result = target.append(paths, format=form, expected_offset=expected, token=token, epoch=epoch)
+    return call.answer(result, output.appended)
+
+
+@verb(app)
+def merge(
+    call: Call,
+    topic: Annotated[list[str], typer.Argument(metavar="TOPIC", help="The topics, merged one after the other.")],
+    max_records: Annotated[int | None, typer.Option(min=1, help="At most so many records, rounded up to whole batches.")] = None,
+    rebuild: Annotated[bool, typer.Option(help="Fold the whole log anew, as after a change of the ordering rule.")] = False,
+    expected_version: Annotated[int | None, typer.Option(min=0, help="Refuse unless the latest table is at this version.")] = None,
+) -> None:
+    """Fold what was appended into the latest table."""
+    lake = call.lake()
+    done: list[Mapping[str, Any]] = []
+    for one in topic:
+        try:
+            with output.working(f"{one}: merging"):
+                result = lake.topic(one).merge(max_records=max_records, rebuild=rebuild, expected_version=expected_version)
+        except LakelogError as error:
+            if len(topic) > 1:
+                error.details = {**error.details, "merged": done}
+            raise
+        done.append(result.to_dict())
+        if not call.json:
+            output.merged(result)
+    if call.json:
+        output.document(done[0] if len(topic) == 1 else {"merged": done})
+
+
+@verb(app)
+def sql(
+    call: Call,
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="A SELECT.")],
+    at: At = None,
+    format: Form = "table",
+    limit: Limit = None,
+) -> None:
+    """Query the views of every topic.
+
+    Of a topic orders: orders (live rows), orders_deleted (tombstones), orders_log (records).
+    """
+    _check_form(format)
+    lake = call.lake()
+    if at is not None and at.isdigit() and len(lake.topics()) > 1:
+        raise InvalidRequest(f"--at {at}: every topic counts its own versions. Give a time, or ask one: lakelog latest TOPIC --at {at}")
+    with output.working("querying"), _query():
+        output.frame(lake.sql(query, at=at), format, limit=limit, whole=call.json)
+
+
+@verb(app)
+def latest(
+    call: Call,
+    topic: Name,
+    at: At = None,
+    deleted: Annotated[bool, typer.Option(help="The tombstones in place of the live rows.")] = False,
+    format: Form = "table",
+    limit: Limit = None,
+) -> None:
+    """Show a topic's latest table: a live row per key."""
+    _check_form(format)
+    source = call.lake().topic(topic)
+    output.frame(source.deleted(at) if deleted else source.latest(at), format, limit=limit, whole=call.json)
+
+
+@verb(app)
+def read(
+    call: Call,
+    topic: Name,
+    partition: Annotated[int | None, typer.Option(min=0, help="Only this partition.")] = None,
+    offset: Annotated[int | None, typer.Option(min=0, help="From the first record at or above this offset.")] = None,
+    limit: Limit = None,
+    format: Form = "table",
+) -> None:
+    """Show the log's records by partition and offset.
+
+    --format json gives them as append takes them.
+    """
+    _check_form(format)
+    rows = call.lake().topic(topic).read(partition=partition, offset=offset, limit=limit)
+    if call.json:
+        output.document({"records": list(output.records(rows))})
+    elif format == "json":
+        for record in output.records(rows):
+            output.document(record)
+    else:
+        output.frame(rows, format, limit=limit)
+
+
+@verb(app)
+def status(
+    call: Call, topic: Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="All topics when none is named.")] = None
+) -> None:
+    """Show counts, log ends and what waits for a merge."""
+    lake = call.lake()
+    found = [lake.topic(name).status() for name in topic or lake.topics()]
+    if call.json:
+        return output.document({"root": lake.root, "topics": [one.to_dict() for one in found]})
+    return output.status(found)
+
+
+@verb(app)
+def verify(call: Call, topic: Name) -> None:
+    """Prove a topic by recomputation: other writers, offsets, the latest table."""
+    with output.working(f"{topic}: verifying"):
+        found = call.lake().topic(topic).verify()
+    call.answer(found, output.verified)
+    if not found.ok:
+        raise typer.Exit(Damaged.exit_code)
+
+
+@verb(app)
+def doctor(
+    call: Call, spark: Annotated[bool, typer.Option("--spark", help="Start Spark too, and write and read a small Delta table.")] = False
+) -> None:
+    """Tell what is wrong here, and what to do."""
+    from lakelog.cli import doctor as checks
+
+    found = checks.examine(call.settings, spark=spark)
+    checks.report(found, as_json=call.json)
+    if any(check.state == "fail" for check in found):
+        raise typer.Exit(2)
+
+
+@verb(app)
+def demo(
+    call: Call, into: Annotated[Path | None, typer.Option(help="A new or empty folder; else a temporary one, which stays.")] = None
+) -> None:
+    """The whole path on real data, step by step."""
+    from lakelog.cli import demo as tour
+
+    tour.run(main, folder=into)
+
+
+# ---- arguments ----
+
+
+@contextmanager
+def _query() -> Iterator[None]:
+    """What is wrong with the user's own SQL is no defect of ours."""
+    from pyspark import errors
+
+    wrong = (errors.AnalysisException, errors.ArithmeticException, errors.ArrayIndexOutOfBoundsException, errors.DateTimeException,
+             errors.NumberFormatException, errors.SparkRuntimeException)  # fmt: skip
+    try:
+        yield
+    except wrong as error:
+        first = next(iter(str(error).strip().splitlines()), "")
+        raise InvalidRequest(f"The query is wrong: {first}", name="INVALID_QUERY") from error
+
+
+def _offsets(stated: Sequence[str]) -> dict[int, int]:
+    """``0:120`` as partition 0, offset 120."""
+    found = {}
+    for text in stated:
+        if not re.fullmatch(r"\d+:-?\d+", text):
+            raise InvalidRequest(f"--expected-offset {text}: write PARTITION:OFFSET, for example 0:120.")
+        partition, offset = text.split(":")
+        found[int(partition)] = int(offset)
+    return found
+
+
+def _check_form(form: str) -> None:
+    if form not in output.FORMATS:
+        raise InvalidRequest(f"--format {form}: must be one of {', '.join(output.FORMATS)}.{did_you_mean(form, output.FORMATS)}")
+
+
+@contextmanager
+def _input(files: Sequence[str], form: str | None) -> Iterator[list[str]]:
+    """The files as Spark finds them, whatever its own folder is; standard input goes through a temporary file."""
+    if "-" not in files:
+        yield [path if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", path) else os.path.abspath(path) for path in files]
+        return
+    if len(files) > 1:
+        raise InvalidRequest("- (standard input) stands alone: append the files with a command of their own.")
+    with tempfile.TemporaryDirectory(prefix="lakelog-") as folder:
+        file = Path(folder, f"stdin.{form or 'ndjson'}")
+        with file.open("wb") as copy:
+            while block := sys.stdin.buffer.read(1 << 20):
+                copy.write(block)
+        try:
+            yield [str(file)]
+        except LakelogError as error:
+            error.args = (str(error).replace(str(file), "standard input"),)
+            raise
+
+
+# ---- the entry ----
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 0, or that of the error (see `lakelog.errors`), 1 for a defect, 130 when interrupted."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    flags = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return int(typer.main.get_command(app).main(args=arguments, prog_name="lakelog", standalone_mode=False) or 0)
+    except LakelogError as error:
+        caught: Exception = error
+        failure = error
+    except (KeyboardInterrupt, typer.Abort):
+        output.say("Interrupted.")
+        return 130
+    except BrokenPipeError:
+        sys.stdout = open(os.devnull, "w")
+        return 0
+    except UsageError as error:
+        caught, failure = error, InvalidRequest(error.format_message())  # type: ignore[attr-defined]
+    except Exception as error:
+        caught, failure = error, LakelogError(f"{type(error).__name__}: {error}", name="UNEXPECTED")
+    if "--debug" in flags:
+        traceback.print_exception(caught)
+    output.say(f"Error ({failure.name}): {' '.join(str(failure).split())}")
+    if "--json" in flags:
+        output.document(failure.to_dict())
+    return failure.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+"""``lakelog.toml``, the environment and the command line, as one value: where the lake is and how to start Spark for it.
+
+::
+
+    root = "./lake"              # a path (relative to this file, with a "/"), or a catalog schema such as spark_catalog.sales
+
+    [session]
+    master = "local[*]"          # Spark's master
+    memory = "4g"                # heap of the Java process
+
+    [session.config]             # further Spark settings, as they are
+    "spark.sql.shuffle.partitions" = "8"
+
+What the command line says goes before the environment (``LAKELOG_ROOT``, ``LAKELOG_CONFIG``), that before the file.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lakelog.delta.session import local_session
+from lakelog.errors import InvalidConfig, InvalidRequest
+from lakelog.model.config import did_you_mean
+from lakelog.model.names import absolute_root
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakelog.lake.lake import Lake
+
+FILE = "lakelog.toml"
+KEYS = ("root", "session")
+SESSION_KEYS = ("master", "memory", "config")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where the lake is (``root``, None when nothing says) and how Spark starts; ``file`` is the lakelog.toml that was read."""
+
+    root: str | None = None
+    master: str = "local[*]"
+    memory: str = "4g"
+    spark: Mapping[str, str] = field(default_factory=dict)
+    file: Path | None = None
+
+    def lake_root(self) -> str:
+        """The root of the lake.
+
+        Raises:
+            InvalidRequest: nothing says where the lake is; then give --root.
+        """
+        if not self.root:
+            raise InvalidRequest(f'Which lake? Give --root PATH, set LAKELOG_ROOT, or write root = "./lake" into a {FILE} here or above.')
+        return self.root
+
+    def open_session(self) -> SparkSession:
+        """The running Spark session, else a local one as the settings say."""
+        return local_session(master=self.master, memory=self.memory, config=self.spark)
+
+    def open_lake(self) -> Lake:
+        """The lake, on `open_session`.
+
+        Raises:
+            InvalidRequest: nothing says where the lake is.
+            NotReady: Spark cannot start.
+        """
+        root = self.lake_root()
+        from lakelog.lake.lake import Lake
+
+        return Lake(self.open_session(), root)
+
+
+def load(
+    *, root: str | None = None, config: str | None = None, folder: Path | None = None, environment: Mapping[str, str] = os.environ
+) -> Settings:
+    """Put together what the command line, the environment and lakelog.toml say.
+
+    Args:
+        root: ``--root``.
+        config: ``--config``: the file to read; None looks for lakelog.toml in ``folder`` and above.
+        folder: where the search begins and what a relative ``--root`` is relative to; None is the current folder.
+        environment: where LAKELOG_ROOT and LAKELOG_CONFIG are looked up.
+
+    Raises:
+        InvalidConfig: the file is missing, is not TOML, or has an unknown key or a value of the wrong type.
+    """
+    here = folder or Path.cwd()
+    named = config or environment.get("LAKELOG_CONFIG")
+    file = here / named if named else find(here)
+    content = _read(file) if file else {}
+    session = content.get("session", {})
+    stated = absolute_root(root or environment.get("LAKELOG_ROOT") or "", here)
+    return Settings(
+        root=stated or (absolute_root(content["root"], file.absolute().parent) if file and "root" in content else None),
+        master=session.get("master", Settings.master),
+        memory=session.get("memory", Settings.memory),
+        spark={name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in session.get("config", {}).items()},
+        file=file,
+    )
+
+
+def find(folder: Path) -> Path | None:
+    """The lakelog.toml of a folder or the nearest one above it."""
+    start = folder.absolute()
+    return next((parent / FILE for parent in (start, *start.parents) if (parent / FILE).is_file()), None)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidConfig(f"{file} cannot be read: {error.strerror}.", file=str(file)) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidConfig(f"{file} is not TOML: {error}.", file=str(file)) from error
+    _check(file, "", content, KEYS, {"root": str, "session": dict})
+    _check(file, "session.", content.get("session", {}), SESSION_KEYS, {"master": str, "memory": str, "config": dict})
+    return content
+
+
+def _check(file: Path, prefix: str, table: Mapping[str, Any], known: tuple[str, ...], types: Mapping[str, type]) -> None:
+    for name, value in table.items():
+        if name not in known:
+            hint = did_you_mean(name, known) or f" Known: {', '.join(prefix + key for key in known)}."
+            raise InvalidConfig(f"{file}: there is no setting {prefix}{name}.{hint}", setting=prefix + name, file=str(file))
+        if not isinstance(value, types[name]):
+            kind = "a table" if types[name] is dict else "text"
+            raise InvalidConfig(f"{file}: {prefix}{name} must be {kind}.", setting=prefix + name, file=str(file))

@@ -1,0 +1,116 @@
+"""``lakelog topic …`` and ``lakelog lake …``: what topics there are, and how they and the lake are set up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from lakelog.cli import output
+from lakelog.cli.context import Call, Name, verb
+from lakelog.errors import InvalidConfig, InvalidRequest
+
+topics = typer.Typer(help="Create, list, describe, configure, delete topics.", no_args_is_help=True, rich_markup_mode=None)
+lakes = typer.Typer(help="Describe, configure the lake's defaults.", no_args_is_help=True, rich_markup_mode=None)
+
+Settings = Annotated[list[str] | None, typer.Option("--config", metavar="NAME=VALUE", help="A setting; may be given again.")]
+Unset = Annotated[list[str] | None, typer.Option("--unset", metavar="NAME", help="A setting to take back; may be given again.")]
+
+
+@verb(topics)
+def create(
+    call: Call,
+    topic: Name,
+    key: Annotated[str, typer.Option(help="Type of the keys: an atomic type, or fields: 'order_id BIGINT, region STRING'.")] = "BINARY",
+    value: Annotated[str, typer.Option(help="Type of the values, likewise.")] = "BINARY",
+    partitions: Annotated[int, typer.Option(help="How many partitions the log has, for good.")] = 1,
+    setting: Settings = None,
+) -> None:
+    """Create a topic; the first one makes the root a lake."""
+    made = call.lake().create_topic(topic, key=key, value=value, partitions=partitions, config=_pairs(setting)).describe()
+    call.answer(made, output.created)
+
+
+@verb(topics, "list")
+def list_topics(call: Call) -> None:
+    """List the topics of the lake."""
+    names = call.lake().topics()
+    if call.json:
+        return output.document({"topics": names})
+    for name in names:
+        output.line(name)
+    return None
+
+
+@verb(topics)
+def describe(call: Call, topic: Name) -> None:
+    """Show a topic's types and tables, and every setting with its effective value and origin."""
+    call.answer(call.lake().topic(topic).describe(), output.described)
+
+
+@verb(topics)
+def configure(
+    call: Call,
+    topic: Name,
+    setting: Settings = None,
+    unset: Unset = None,
+    value: Annotated[str | None, typer.Option(help="The value's new type: fields added, or types widened.")] = None,
+) -> None:
+    """Change settings of a topic, or widen its value type."""
+    changes = _changes(setting, unset)
+    if not changes and value is None:
+        raise InvalidRequest("Nothing to configure: give --config NAME=VALUE, --unset NAME or --value TYPE.")
+    call.answer(call.lake().topic(topic).configure(changes, value=value), output.described)
+
+
+@verb(topics)
+def delete(
+    call: Call,
+    topic: Name,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would be deleted, and delete nothing.")] = False,
+) -> None:
+    """Delete a topic with all its records; asks first."""
+    lake = call.lake()
+    planned = lake.delete_topic(topic, dry_run=True)
+    if not dry_run:
+        call.confirm(f"Delete the topic {topic} of {lake.root} with all its records")
+    call.answer(planned if dry_run else lake.delete_topic(topic), output.deleted)
+
+
+@verb(lakes, "describe")
+def describe_lake(call: Call) -> None:
+    """Show the lake-wide defaults."""
+    lake = call.lake()
+    entries = lake.describe()
+    if call.json:
+        return output.document({"root": lake.root, "config": entries})
+    return output.settings(entries)
+
+
+@verb(lakes, "configure")
+def configure_lake(call: Call, setting: Settings = None, unset: Unset = None) -> None:
+    """Change lake-wide defaults; topics that do not say otherwise follow."""
+    changes = _changes(setting, unset)
+    if not changes:
+        raise InvalidRequest("Nothing to configure: give --config NAME=VALUE or --unset NAME.")
+    lake = call.lake()
+    lake.configure(changes)
+    entries = [entry for entry in lake.describe() if entry["name"] in changes]
+    if call.json:
+        return output.document({"root": lake.root, "config": entries})
+    return output.settings(entries)
+
+
+def _pairs(settings: Sequence[str] | None) -> dict[str, str | None]:
+    pairs: dict[str, str | None] = {}
+    for text in settings or []:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise InvalidConfig(f"--config {text}: write NAME=VALUE. (A lakelog.toml is named before the command: lakelog --config FILE …)")
+        pairs[name.strip()] = value
+    return pairs
+
+
+def _changes(settings: Sequence[str] | None, unset: Sequence[str] | None) -> dict[str, str | None]:
+    return {**_pairs(settings), **dict.fromkeys(unset or [])}

@@ -1,0 +1,72 @@
+"""A table's newest commit as its file in ``_delta_log``: whether a table is as it was last seen, without asking Spark."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+
+from lakelog.model.names import TableRef, local_path
+
+NAME = re.compile(r"\d{20}\.json")
+
+
+@dataclass(frozen=True)
+class CommitFile:
+    """A commit's version, and the file it stands in as the file system knows it: another table's of the same version differs."""
+
+    version: int
+    inode: int
+    octets: int
+    modified_ns: int
+
+
+def newest(table: TableRef) -> CommitFile | None:
+    """The newest commit of a table under a local path (a mounted one too).
+
+    Returns:
+        None for tables elsewhere, and where there is no commit: then nothing is known, and Delta must be asked.
+
+    Cost: the names of the folder are listed once; whether it still is costs less (`stands`). No Spark job.
+    """
+    folder = _folder(table)
+    if folder is None:
+        return None
+    try:
+        name = max(filter(NAME.fullmatch, os.listdir(folder)), default=None)
+    except OSError:
+        return None
+    return None if name is None else at(table, int(name[:20]))
+
+
+def at(table: TableRef, version: int) -> CommitFile | None:
+    """The file of a commit, if it is the newest of the table. Cost: two files are asked for, however long the log."""
+    folder = _folder(table)
+    if folder is None:
+        return None
+    try:
+        found = os.stat(os.path.join(folder, f"{version:020}.json"))
+    except OSError:
+        return None
+    if os.path.exists(os.path.join(folder, f"{version + 1:020}.json")):
+        return None
+    return CommitFile(version, found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def stands(table: TableRef, seen: CommitFile | None) -> bool:
+    """Whether a commit is still the table's newest: what was known then is known now.
+
+    Each look of Delta at a table lists the whole folder; this asks for two files.
+    """
+    return seen is not None and seen == at(table, seen.version)
+
+
+def is_gone(table: TableRef) -> bool:
+    """Whether a table under a local path is no more; False for tables elsewhere."""
+    folder = _folder(table)
+    return folder is not None and not os.path.isdir(folder)
+
+
+def _folder(table: TableRef) -> str | None:
+    path = None if table.path is None else local_path(table.path)
+    return None if path is None else os.path.join(path, "_delta_log")

@@ -1,0 +1,115 @@
+"""What Spark's and Delta's errors mean: each that has a meaning to lakelog's users becomes one of ours, here and nowhere else."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from lakelog.errors import Conflict, Damaged, InvalidRequest, LakelogError, NotFound, Refused
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+NOT_THERE = (
+    "DELTA_TABLE_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "DELTA_TABLE_ONLY_OPERATION", "PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND",
+    "DELTA_PATH_DOES_NOT_EXIST", "SCHEMA_NOT_FOUND", "DELTA_NOT_A_DELTA_TABLE",
+)  # fmt: skip
+GONE = ("DELTA_UNSUPPORTED_TIME_TRAVEL", "DELTA_VERSIONS_NOT_CONTIGUOUS", "DELTA_CANNOT_RECREATE", "DELTA_TIMESTAMP",
+        "DELTA_VERSION_NOT_FOUND", "DELTA_FILE_NOT_FOUND", "VersionNotFound", "DELTA_NO_RECREATABLE")  # fmt: skip
+
+# What a plan raises when its source gives other records than when it was summed up.
+SOURCE_CHANGED = "LAKELOG_SOURCE_CHANGED"
+# Tables as this process analysed them (`tables.analysed`), and which tables these were.
+ANALYSED: dict[Any, tuple[object, DataFrame]] = {}
+# What was analysed has the types from before.
+WIDENED = "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS"
+# What an append raises within Spark when the log it is to go to is no longer there.
+LOG_GONE = "LAKELOG_LOG_GONE"
+
+
+def condition_of(error: BaseException) -> str:
+    """Spark's name of the error's condition; empty when it has none."""
+    condition = getattr(error, "getCondition", lambda: None)() or ""
+    if not condition:
+        found = re.search(r"\[([A-Z][A-Z0-9_.]+)\]", str(error))
+        condition = found[1] if found else ""
+    return condition
+
+
+def raised(error: BaseException, sign: str) -> bool:
+    """Whether a plan of ours raised this; a message may show a whole plan, with what it could raise."""
+    return f"[USER_RAISED_EXCEPTION] {sign}" in str(error)
+
+
+def _is_contention(error: BaseException) -> bool:
+    """Whether a Delta commit lost to another one: by class (classic), SQLSTATE (Connect), or condition."""
+    import delta.exceptions as exceptions
+
+    classes = tuple(
+        getattr(exceptions, name)
+        for name in dir(exceptions)
+        if name.startswith(("Concurrent", "DeltaConcurrent", "MetadataChanged", "ProtocolChanged"))
+    )
+    if isinstance(error, classes):
+        return True
+    state = getattr(error, "getSqlState", lambda: None)() or ""
+    return state == "2D521" or bool(
+        re.search(r"DELTA_(CONCURRENT_|METADATA_CHANGED|PROTOCOL_CHANGED|MAX_COMMIT_RETRIES)", condition_of(error))
+    )
+
+
+def translated(error: BaseException, table: object) -> LakelogError | None:
+    """The lakelog error a Spark or Delta error stands for, about a table named by its text; None for one that is a defect."""
+    condition, first = condition_of(error), str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
+    if _is_contention(error):
+        return Conflict(
+            f"{table}: another writer committed first ({condition.split('.')[0] or type(error).__name__}). Nothing was written; try again."
+        )
+    if raised(error, SOURCE_CHANGED):
+        return Refused(
+            f"{table}: the source gave other records when it was read again: it changed while it was appended. Nothing was written. Append"
+            " files that stay as they are, then try again.", name="SOURCE_CHANGED",
+        )  # fmt: skip
+    if condition.startswith(NOT_THERE):
+        return NotFound(f"{table}: there is no Delta table or file of that name.")
+    if condition.startswith(WIDENED):
+        ANALYSED.clear()
+        return Conflict(f"{table}: its types were widened meanwhile. Nothing was written; try again.")
+    if condition.startswith(GONE):
+        return NotFound(f"{table}: that version cannot be read any more or does not exist: {first}", name="SNAPSHOT_NOT_FOUND")
+    if condition.startswith(
+        ("DELTA_TRUNCATED_TRANSACTION_LOG", "DELTA_STATE_RECOVER", "DELTA_LOG_FILE", "FAILED_READ_FILE", "DELTA_CHECKPOINT")
+    ):
+        return Damaged(f"{table}: {first}. A file of the table is missing or broken; look at it, or restore the table, before going on.")
+    return None
+
+
+@contextlib.contextmanager
+def source_door() -> Iterator[None]:
+    """Where nothing but the records to be appended is read: a file that cannot be read is the caller's, not the table's."""
+    try:
+        yield
+    except Exception as error:
+        if not condition_of(error).startswith("FAILED_READ_FILE"):
+            raise
+        found = re.search(r"\[FAILED_READ_FILE\S*\] ([^\n]{1,300})", str(error))
+        first = found[1] if found else "A file could not be read."
+        raise InvalidRequest(
+            f"{first} A file of the records cannot be read: it is broken, or not what its name says. Nothing was written."
+        ) from error
+
+
+@contextlib.contextmanager
+def door(table: object) -> Iterator[None]:
+    """Turn the errors of Spark and Delta into lakelog's; those that are none of ours pass as they are."""
+    try:
+        yield
+    except LakelogError:
+        raise
+    except Exception as error:
+        ours = translated(error, table)
+        if ours is None:
+            raise
+        raise ours from error

@@ -1,0 +1,108 @@
+"""A Delta table's properties: read, and kept as long as the table has no other commit; changed. How lakelog names its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from lakelog.delta import commit_file
+from lakelog.delta.commit_file import CommitFile
+from lakelog.delta.errors import door
+from lakelog.delta.statement import committing
+from lakelog.errors import Conflict, InvalidConfig, NotFound
+from lakelog.model.names import TableRef, literal
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# What is lakelog's among them. A table whose FORMAT is greater was written by a newer lakelog; every table of a topic bears its IDENTITY.
+PREFIX = "lakelog."
+FORMAT, IDENTITY = f"{PREFIX}format", f"{PREFIX}topic.uuid"
+FORMAT_VERSION = 1
+# What Spark shows in place of a value that it takes for a secret, by its name or by itself: url, token, hourly …
+REDACTED = "*********(redacted)"
+# A creation takes one or two seconds from its first file, from which on its path counts as taken, to its commit.
+PATIENCE = 10.0
+# What this process read, and at which commit of the table.
+_known: dict[TableRef, tuple[CommitFile, dict[str, str]]] = {}
+
+
+def read(spark: SparkSession, table: TableRef) -> dict[str, str] | None:
+    """The table's properties; None when there is no such Delta table.
+
+    Cost: no Spark job, but at most a small one where Spark hides a value; no look at the table where it is as it was.
+    """
+    if table in _known and commit_file.stands(table, _known[table][0]):
+        return dict(_known[table][1])
+    newest = commit_file.newest(table)
+    try:
+        with door(table):
+            found = {row[0]: row[1] for row in spark.sql(f"SHOW TBLPROPERTIES {table.sql()}").collect()}
+            if REDACTED in found.values():
+                found = dict(spark.sql(f"DESCRIBE DETAIL {table.sql()}").collect()[0]["properties"])
+    except NotFound:
+        return None
+    # They are at least as new as the commit seen before them.
+    if newest is not None:
+        _known[table] = (newest, found)
+    return dict(found)
+
+
+def require_readable(what: str, stored: Mapping[str, str]) -> None:
+    """Refuse a table of lakelog's, by its properties, that a newer version of it wrote.
+
+    Raises:
+        InvalidConfig: naming it and both formats.
+    """
+    written = stored.get(FORMAT, "1")
+    if int(written) > FORMAT_VERSION:
+        raise InvalidConfig(f"{what} was written by a newer lakelog (format {written}, this one knows {FORMAT_VERSION}). Upgrade lakelog.")
+
+
+def exists(spark: SparkSession, table: TableRef) -> bool:
+    """Whether the Delta table is there."""
+    return read(spark, table) is not None
+
+
+def appears(spark: SparkSession, table: TableRef, name: str, value: str | None = None) -> bool:
+    """Whether a table that another process is creating comes to have a property (this value, if given) within `PATIENCE` seconds."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        found = (read(spark, table) or {}).get(name)
+        if found is not None and value in (None, found):
+            return True
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.1)
+
+
+def wait_for(spark: SparkSession, table: TableRef, name: str, value: str | None = None) -> None:
+    """Give another process that is creating a table the time to, until it has a property (`appears`).
+
+    Raises:
+        Conflict: it has not.
+    """
+    if not appears(spark, table, name, value):
+        raise Conflict(
+            f"{table}: another process is creating it, or was cut off while it did. Try again; if this stays, and nobody is at it, look into"
+            " that place: there is no table of lakelog's in it. Delete what is there, then try again."
+        )
+
+
+def stand(table: TableRef, commit: CommitFile | None) -> None:
+    """Take note of this process' own commit of rows: where it follows on the commit that the properties were read at, they stand."""
+    if commit is not None and table in _known and _known[table][0].version == commit.version - 1:
+        _known[table] = (commit, _known[table][1])
+
+
+def change(spark: SparkSession, table: TableRef, changes: Mapping[str, str | None]) -> None:
+    """Set properties, or remove those given as None; at most two commits, each of which aborts writers in flight."""
+    kept = {name: value for name, value in changes.items() if value is not None}
+    gone = [name for name, value in changes.items() if value is None]
+    with committing, door(table):
+        if kept:
+            pairs = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in sorted(kept.items()))
+            spark.sql(f"ALTER TABLE {table.sql()} SET TBLPROPERTIES ({pairs})")
+        if gone:
+            spark.sql(f"ALTER TABLE {table.sql()} UNSET TBLPROPERTIES IF EXISTS ({', '.join(map(literal, sorted(gone)))})")

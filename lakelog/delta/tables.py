@@ -1,0 +1,267 @@
+"""The door to Delta: names and paths of tables, how they are created, read, appended to under a guard, merged.
+
+Every Delta exception becomes one of ours at this door (delta/errors.py), and nowhere else. SQL names are quoted in table.py alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lakelog.delta.errors import ANALYSED, condition_of
+from lakelog.delta.errors import SOURCE_CHANGED as SOURCE_CHANGED
+from lakelog.delta.errors import door as door
+from lakelog.delta.errors import source_door as source_door
+from lakelog.delta.statement import committing, during, interpreted
+from lakelog.errors import Conflict, NotFound
+from lakelog.model.names import TableRef, quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, Row, SparkSession
+
+LAST_COMMIT = "spark.databricks.delta.lastCommitVersionInSession"
+
+
+def small_frame(spark: SparkSession, ddl: str, rows: Sequence[tuple[Any, ...]]) -> DataFrame:
+    """A few rows of the driver's as a frame (a local relation: no Spark job and no Python worker, which a list of tuples would start).
+
+    Args:
+        spark: the session.
+        ddl: ``name TYPE, …`` of INT, BIGINT, STRING, BOOLEAN and TIMESTAMP.
+        rows: the values, in the order of the columns.
+    """
+    import pyarrow
+
+    kinds = {
+        "INT": pyarrow.int32(),
+        "BIGINT": pyarrow.int64(),
+        "STRING": pyarrow.string(),
+        "BOOLEAN": pyarrow.bool_(),
+        "TIMESTAMP": pyarrow.timestamp("us", "UTC"),
+    }
+    columns = [column.strip().rsplit(" ", 1) for column in ddl.split(",")]
+    schema = pyarrow.schema([(name, kinds[kind]) for name, kind in columns])
+    table = pyarrow.table([[row[index] for row in rows] for index in range(len(schema))], schema=schema)
+    # Spark Connect asks for the schema of an empty table, although Arrow has it.
+    return spark.createDataFrame(table) if rows else spark.createDataFrame(table, schema=ddl)
+
+
+# Rows for few partitions go to a file each as they come; Spark would sort all of them by partition first, whole rows, even for one.
+# Times as 64-bit numbers, which are smaller and read faster than the 96-bit ones that Spark writes by default.
+WRITERS = {"spark.sql.maxConcurrentOutputFileWriters": "16", "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
+
+
+def create(
+    rows: DataFrame,
+    table: TableRef,
+    *,
+    partitioned_by: tuple[str, ...] = (),
+    properties: Mapping[str, str],
+    replace: bool = False,
+    user_metadata: str | None = None,
+) -> int:
+    """Create a table with its first rows and its properties, or ``replace`` the one there by it, in one commit. Returns its version.
+
+    Raises:
+        Conflict: the table came into being meanwhile.
+    """
+    from pyspark.sql import functions as F
+
+    writer = rows.writeTo(table.sql()).using("delta")
+    if partitioned_by:
+        writer = writer.partitionedBy(*[F.col(name) for name in partitioned_by])
+    for name, value in properties.items():
+        writer = writer.tableProperty(name, value)
+    with committing, door(table), during(rows.sparkSession, {**WRITERS, **_carrying(user_metadata)}):
+        forget_version(rows.sparkSession)
+        try:
+            writer.createOrReplace() if replace else writer.create()
+        except Exception as error:
+            # By the path's files, or by the table: Delta asks for both, one after the other.
+            if any(sign in condition_of(error) for sign in ("ALREADY_EXISTS", "NON_EMPTY_LOCATION")):
+                raise Conflict(f"{table} was created by another writer meanwhile.") from error
+            raise
+        return version_committed(rows.sparkSession, table)
+
+
+def overwrite(rows: DataFrame, table: TableRef, *, partitioned_by: str, user_metadata: str | None = None) -> int:
+    """Replace all rows, and the schema, of a table in one commit; properties stay. Returns the version."""
+    writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").option("partitionOverwriteMode", "static")
+    writer = writer.partitionBy(partitioned_by)
+    writer = writer if user_metadata is None else writer.option("userMetadata", user_metadata)
+    with committing, door(table), during(rows.sparkSession, WRITERS):
+        forget_version(rows.sparkSession)
+        writer.save(table.path) if table.path is not None else writer.saveAsTable(table.sql())
+        return version_committed(rows.sparkSession, table)
+
+
+def replace(rows: DataFrame, table: TableRef, where: Column, *, user_metadata: str | None) -> int:
+    """Replace the rows of whole partitions (``where``) in one commit; the rows may be made of the table itself, read in the transaction.
+
+    By name through the V2 writer: it plans the rows once more within its transaction. A writer to a path plans them before it and would
+    lose what was committed in between.
+
+    Returns:
+        The version.
+
+    Raises:
+        Conflict: a commit of another writer touched those partitions.
+    """
+    spark = rows.sparkSession
+    writer = rows.writeTo(table.sql())
+    writer = writer if user_metadata is None else writer.option("userMetadata", user_metadata)
+    with committing, door(table), during(spark, WRITERS):
+        forget_version(spark)
+        writer.overwrite(where)
+        return version_committed(spark, table)
+
+
+def size(spark: SparkSession, table: TableRef) -> int:
+    """Octets of the table's live files. Cost: a look at the table's state, at most one small Spark job."""
+    with door(table), interpreted(spark):
+        return int(spark.sql(f"DESCRIBE DETAIL {table.sql()}").collect()[0]["sizeInBytes"])
+
+
+def read(spark: SparkSession, table: TableRef, at: int | datetime.datetime | None = None) -> DataFrame:
+    """The table as it is, at a version, or at a time (see `version_at`)."""
+    if isinstance(at, datetime.datetime):
+        at = version_at(spark, table, at)
+    with door(table):
+        if at is None:
+            return spark.read.table(table.sql())
+        return spark.sql(f"SELECT * FROM {table.sql()} VERSION AS OF {int(at)}")  # noqa: S608
+
+
+def analysed(spark: SparkSession, table: TableRef, identity: object) -> DataFrame:
+    """The table as it is whenever a statement reads it; under a path, analysed once for all statements of this process.
+
+    Each name of a table in a statement is a look of Delta at its log before the one that reads it; this is none. A transaction reads the
+    table as it found it. Not as the session's cache has it, which does not see what other processes commit: a copy there is dropped.
+    Not for callers: frames of one analysis cannot be told apart in a join.
+
+    Args:
+        spark: the session.
+        table: the table.
+        identity: equal as long as the table is the same, its columns and types included; `door` forgets what was wrong all the same.
+    """
+    kept = ANALYSED.get(table)
+    if kept is None or kept[0] != identity or kept[1].sparkSession is not spark:
+        kept = (identity, read(spark, table))
+        # Catalogs lend the means to read a table for a while only.
+        if table.path is not None:
+            ANALYSED[table] = kept
+    level = kept[1].storageLevel
+    return kept[1].unpersist() if level.useMemory or level.useDisk else kept[1]
+
+
+def version_at(spark: SparkSession, table: TableRef, at: datetime.datetime) -> int:
+    """The version that a table had at a time; after the newest commit, that one.
+
+    By the table's history, since ``TIMESTAMP AS OF`` is off by hours, silently, where the time zones of the session and of the Java process
+    differ, whatever offset the time states.
+
+    Raises:
+        NotFound: the table's history does not go back so far.
+
+    Cost: one Spark job that opens every commit file there is.
+    """
+    from pyspark.sql import functions as F
+
+    ms = (at - datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)) // datetime.timedelta(milliseconds=1)
+    with door(table), interpreted(spark):
+        commits = spark.sql(f"DESCRIBE HISTORY {table.sql()}").select("version", F.unix_millis("timestamp").alias("ms"))
+        known, first = commits.agg(F.max(F.when(F.col("ms") <= ms, F.col("version"))), F.min("ms")).collect()[0]
+    if known is None:
+        oldest = datetime.datetime.fromtimestamp(first / 1000, tz=datetime.timezone.utc).isoformat()
+        raise NotFound(
+            f"{table}: there is nothing to read at {at.isoformat()}: its versions go back to {oldest}.", name="SNAPSHOT_NOT_FOUND"
+        )
+    return int(known)
+
+
+def history(spark: SparkSession, table: TableRef, limit: int) -> list[Row]:
+    """The newest commits, newest first; one small Spark job that opens ``limit`` commit files."""
+    with door(table), interpreted(spark):
+        return list(spark.sql(f"DESCRIBE HISTORY {table.sql()} LIMIT {int(limit)}").collect())
+
+
+def forget_version(spark: SparkSession) -> None:
+    """Before a commit whose version is asked for: an older one is not to be taken for it (`version_committed`)."""
+    with contextlib.suppress(Exception):
+        spark.conf.unset(LAST_COMMIT)
+
+
+def _carrying(user_metadata: str | None) -> dict[str, str]:
+    """The setting under which statements without options of their own (MERGE, CREATE) commit user metadata."""
+    return {} if user_metadata is None else {"spark.databricks.delta.commitInfo.userMetadata": user_metadata}
+
+
+def version_committed(spark: SparkSession, table: TableRef) -> int:
+    """The version of the commit just made, as the session tells it; by the newest commit where it does not."""
+    version = spark.conf.get(LAST_COMMIT, None)
+    return int(version) if version else int(history(spark, table, 1)[0]["version"])
+
+
+def merge(
+    source: DataFrame, table: TableRef, *, on: str, clauses: str, scatter: bool = True, user_metadata: str | None = None
+) -> int | None:
+    """MERGE a source (alias ``s``) into a table (alias ``t``).
+
+    The source must be deterministic: Delta reads it up to three times and is told not to copy it first.
+
+    Args:
+        source: the rows, with a hint to broadcast them where they are few.
+        table: the target.
+        on: the condition, with literal partitions of ``t``.
+        clauses: the WHEN clauses.
+        scatter: shuffle the rows by the table's partitions before they are written; needless where there is one.
+        user_metadata: what the commit carries (a setting of the session while the statement runs).
+
+    Returns:
+        The version, or None when no row was changed (then there is no commit).
+
+    Raises:
+        Conflict: a commit of another writer touched what this one read.
+    """
+    spark = source.sparkSession
+    settings = {
+        **WRITERS,
+        "spark.databricks.delta.merge.materializeSource": "none",
+        # The source has columns that the target must not get.
+        "spark.databricks.delta.schema.autoMerge.enabled": "false",
+        "spark.databricks.delta.merge.repartitionBeforeWrite.enabled": str(scatter).lower(),
+        # A small source is hashed, so that the rows of the table need no sort where the join cannot broadcast (full outer).
+        "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": "64MB",
+        **_carrying(user_metadata),
+    }
+    view = f"lakelog_{uuid.uuid4().hex}"
+    source.createOrReplaceTempView(view)
+    try:
+        with committing, door(table):
+            forget_version(spark)
+            with during(spark, settings):
+                answer = spark.sql(f"MERGE INTO {table.sql()} t USING {quoted(view)} s ON {on} {clauses}").collect()
+            if not answer or not answer[0][0]:
+                return None
+            return version_committed(spark, table)
+    finally:
+        spark.catalog.dropTempView(view)
+
+
+def drop(spark: SparkSession, table: TableRef) -> None:
+    """Remove a table of a catalog with its files; nothing where there is none."""
+    with door(table):
+        spark.sql(f"DROP TABLE IF EXISTS {table.sql()}")
+
+
+def kept(frame: DataFrame) -> DataFrame:
+    """The frame, to be evaluated once, by the first Spark job that reads all of it, and kept from then on in memory or on local disk.
+
+    What is counted is what is written, and what is read several times is computed once. A Spark job of its own would only take longer.
+    """
+    from pyspark import StorageLevel
+
+    return frame.localCheckpoint(eager=False, storageLevel=StorageLevel.MEMORY_AND_DISK)

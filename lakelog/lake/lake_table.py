@@ -1,0 +1,121 @@
+"""A lake's own table: what makes a root a lake. Its rows are the runs of jobs; its properties hold the lake's defaults and list its topics."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakelog.delta import table_properties, tables
+from lakelog.delta.filesystem import filesystem
+from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION, PREFIX
+from lakelog.errors import Conflict, InvalidRequest, NotFound
+from lakelog.model.config import SETTINGS
+from lakelog.model.names import TableRef, quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LISTED = f"{PREFIX}lake.topic."
+RUNS = "started_at TIMESTAMP, ended_at TIMESTAMP, run_id STRING, verb STRING, topic STRING, error STRING, report STRING"
+
+
+@dataclass(frozen=True)
+class LakeTable:
+    """The table of a root: a path or a catalog schema."""
+
+    spark: SparkSession
+    root: str
+
+    @property
+    def table(self) -> TableRef:
+        """Where it is."""
+        return TableRef.of(self.root, "_lakelog", "runs")
+
+    def properties(self) -> dict[str, str] | None:
+        """What it holds; None where the root is no lake. No Spark job.
+
+        Raises:
+            InvalidConfig: a newer lakelog wrote it.
+        """
+        stored = table_properties.read(self.spark, self.table)
+        if stored is None or FORMAT not in stored:
+            return None
+        table_properties.require_readable(self.root, stored)
+        return stored
+
+    def opened(self) -> dict[str, str]:
+        """`properties` of a lake.
+
+        Raises:
+            NotFound: the root is not one.
+        """
+        stored = self.properties()
+        if stored is None:
+            raise NotFound(f"{self.root} is not a lake: it holds no topics of lakelog. create_topic makes it one.", name="NOT_A_LAKE")
+        return stored
+
+    def topics(self) -> dict[str, str]:
+        """The topics that are listed, by name: their identities; else as `opened`."""
+        stored = self.opened()
+        return {name.removeprefix(LISTED): identity for name, identity in sorted(stored.items()) if name.startswith(LISTED)}
+
+    def defaults(self) -> dict[str, str]:
+        """The lake-wide defaults that were set, under their broker names. No Spark job."""
+        stored = table_properties.read(self.spark, self.table) or {}
+        names = {setting.lake_name for setting in SETTINGS.values()}
+        return {name: stored[PREFIX + name] for name in names if PREFIX + name in stored}
+
+    def set_defaults(self, defaults: Mapping[str, str | None]) -> None:
+        """Set defaults, or remove those given as None; one commit, or two."""
+        table_properties.change(self.spark, self.table, {PREFIX + name: text for name, text in defaults.items()})
+
+    def list_topic(self, name: str, identity: str | None) -> None:
+        """List a topic, or take it off the list; another writer's change at the same time is no reason to fail."""
+        for attempt in range(20):
+            try:
+                return table_properties.change(self.spark, self.table, {LISTED + name: identity})
+            except Conflict:
+                if attempt == 19:
+                    raise
+                time.sleep(0.1 * attempt)
+        return None
+
+    def is_listed(self, name: str, identity: str) -> bool:
+        """Whether a topic that another process is creating comes to be listed in a few seconds."""
+        return table_properties.appears(self.spark, self.table, LISTED + name, identity)
+
+    def create(self) -> None:
+        """Make the root a lake; of several at the same time one does.
+
+        Raises:
+            InvalidRequest: the folder holds something else.
+            NotFound: there is no such schema.
+            Conflict: another process is at it, and takes too long.
+        """
+        if "/" in self.root:
+            self._refuse_foreign_files()
+        else:
+            with tables.door(self.root):
+                schemas = self.spark.sql("SHOW SCHEMAS" + (f" IN {quoted(self.root.split('.')[0])}" if "." in self.root else "")).collect()
+            if self.root.split(".")[-1] not in {row[0] for row in schemas}:
+                raise NotFound(f"There is no schema {self.root}. Create it first: CREATE SCHEMA {self.root}", name="NOT_A_LAKE")
+        try:
+            tables.create(tables.small_frame(self.spark, RUNS, []), self.table, properties={FORMAT: str(FORMAT_VERSION)})
+        except Conflict:
+            table_properties.wait_for(self.spark, self.table, FORMAT)
+
+    def _refuse_foreign_files(self) -> None:
+        from pyarrow import fs
+
+        files, path = filesystem(self.root)
+        found = [entry.base_name for entry in files.get_file_info(fs.FileSelector(path, allow_not_found=True))]
+        # A first topic whose creation was cut off, or is under way, left nothing else.
+        found = [name for name in found if not name.startswith(".") and name != "_lakelog"]
+        # Another process may have made the lake since we looked.
+        if found and self.properties() is None:
+            raise InvalidRequest(
+                f"{self.root} is not a lake and not empty (it holds {sorted(found)[0]}). Name a new or empty folder as root.",
+                name="NOT_A_LAKE",
+            )

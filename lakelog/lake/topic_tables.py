@@ -1,0 +1,149 @@
+"""A topic's tables: how they come into being, and how they go.
+
+The log is made first, in one commit that only one creator wins; it says what the topic is. All else follows from it and is made the same by
+whoever comes by, so a creation that was cut off is completed by the next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from lakelog.delta import table_properties, tables
+from lakelog.delta.filesystem import filesystem
+from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION, IDENTITY, PREFIX
+from lakelog.errors import Conflict, Damaged, Invalid, InvalidRequest
+from lakelog.latest import evolution, silver, views
+from lakelog.log import bronze
+from lakelog.model.names import TableRef
+from lakelog.model.records import Types
+from lakelog.topic import Topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def make_log(spark: SparkSession, root: str, name: str, types: Types, *, partitions: int, settings: Mapping[str, str], now: int) -> bool:
+    """Make a topic's log, empty, with what the topic is in its properties: types, partitions, settings, a new identity.
+
+    Returns:
+        False when a log of that name is there already, or another creator was first.
+
+    Raises:
+        InvalidRequest: a name that the topic needs is taken by what is not lakelog's; nothing was created.
+        Conflict: another creator was first, and its log cannot be read yet; or it was cut off before it had one.
+    """
+    table = TableRef.of(root, name, "bronze")
+    if IDENTITY in (table_properties.read(spark, table) or {}):
+        return False
+    _refuse_foreign(spark, root, name)
+    properties = {
+        FORMAT: str(FORMAT_VERSION),
+        IDENTITY: str(uuid.uuid4()),
+        f"{PREFIX}topic.partitions": str(partitions),
+        f"{PREFIX}topic.types": evolution.types_json(types.key, types.value),
+        **{PREFIX + setting: text for setting, text in settings.items()},
+    }
+    try:
+        bronze.create(spark, table, types, partitions=partitions, now=now, properties=properties)
+    except Conflict:
+        # A path counts as taken from the first data file on, before there is a table.
+        table_properties.wait_for(spark, table, IDENTITY)
+        return False
+    return True
+
+
+def complete(topic: Topic, *, now: int) -> None:
+    """Make what a topic has beside its log: the latest table and, in a catalog, the views. Again, and nothing changes.
+
+    The latest table of a topic whose deletion was cut off is replaced.
+
+    Raises:
+        InvalidRequest: a table that is not lakelog's stands there.
+        Conflict: another process is completing it, or was cut off before there was a table.
+    """
+    stored = table_properties.read(topic.spark, topic.silver)
+    if _is_foreign(stored):
+        raise _taken(str(topic.silver), topic.name)
+    if stored is None or stored[IDENTITY] != topic.uuid:
+        try:
+            silver.create(topic.log, topic.silver, now=now, replace=stored is not None)
+        except Conflict:
+            # Whoever else completes it makes it of the same log.
+            table_properties.wait_for(topic.spark, topic.silver, IDENTITY, topic.uuid)
+    views.create(topic.spark, topic.name, topic.root, topic.silver, topic.bronze, topic.types)
+
+
+def _tables(root: str, name: str) -> tuple[TableRef, TableRef]:
+    """The log and the latest table."""
+    return TableRef.of(root, name, "bronze"), TableRef.of(root, name, "silver")
+
+
+def _is_foreign(stored: Mapping[str, str] | None) -> bool:
+    """Whether properties are those of a table that is there, but no topic's."""
+    return stored is not None and IDENTITY not in stored
+
+
+def _refuse_foreign(spark: SparkSession, root: str, name: str) -> None:
+    """Refuse to create a topic over what is not lakelog's: the tables and views of a schema are everybody's."""
+    taken = [str(table) for table in _tables(root, name) if _is_foreign(table_properties.read(spark, table))]
+    if "/" not in root:
+        taken += [view for view in views.names(name) if spark.catalog.tableExists(f"{root}.{view}")]
+    if taken:
+        raise _taken(taken[0], name)
+
+
+def _taken(what: str, name: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"{what} is there already and is not lakelog's: the topic {name} needs that name. Choose another name for the topic. Nothing was"
+        " created.", name="TOPIC_ALREADY_EXISTS",
+    )  # fmt: skip
+
+
+def own(spark: SparkSession, root: str, name: str) -> list[TableRef]:
+    """The tables that stand where a topic's are, half deleted ones too.
+
+    Raises:
+        Invalid: one of them is not lakelog's.
+    """
+    found = []
+    for table in _tables(root, name):
+        try:
+            stored = table_properties.read(spark, table)
+        except Damaged:  # half deleted
+            found.append(table)
+            continue
+        if _is_foreign(stored):
+            raise Invalid(f"{table} is not lakelog's. Nothing was deleted.", name="NOT_A_TOPIC")
+        if stored is not None:
+            found.append(table)
+    return found
+
+
+def drop(spark: SparkSession, root: str, name: str) -> None:
+    """Remove a topic's views and tables with all their files, the log last: while it stands, nobody else makes a topic of that name.
+
+    What is gone already, or half gone, is passed over.
+    """
+    for view in views.names(name):
+        spark.catalog.dropTempView(view)
+    log, latest = _tables(root, name)
+    if "/" not in root:
+        views.drop(spark, name, root)
+        tables.drop(spark, latest)
+        tables.drop(spark, log)
+        return
+    from pyarrow import fs
+
+    files, folder = filesystem(f"{root}/{name}")
+    if files.get_file_info(folder).type != fs.FileType.Directory:
+        return
+    # Not the folder as a whole: after the log is gone, another process may have begun a topic in it.
+    for entry in sorted(files.get_file_info(fs.FileSelector(folder)), key=lambda entry: str(entry.base_name) == "bronze"):
+        files.delete_dir(entry.path) if entry.type == fs.FileType.Directory else files.delete_file(entry.path)
+    if isinstance(files, fs.LocalFileSystem):
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)

@@ -1,0 +1,139 @@
+"""A folded slice next to silver: which winners change a row, what became of every record, and which rows are to be replaced."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakelog.delta import tables
+from lakelog.latest.fold import Fold
+from lakelog.latest.progress import CONTROL_BUCKET, COUNTS
+from lakelog.model.names import TableRef
+from lakelog.model.topic_log import TopicLog
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+# Of a slice of at most so many records, the offsets of the rows to be replaced are told one by one.
+LISTED = 300_000
+FILE = "struct<id:bigint,size:bigint>"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What a slice does to silver.
+
+    ``changes``: the winners that beat silver's row of their key or have none, with ``old_offset``, the offset of the row they replace.
+    ``counts``: what became of the records, by partition. ``buckets`` the changes fall into. ``least``: no row below that offset is
+    replaced (None: no row is); ``replaced``: the offsets of those rows, None where the slice is too large to list them; ``touched``: octets
+    of the files they lie in (0 with deletion vectors, which rewrite none).
+    """
+
+    changes: DataFrame
+    counts: dict[int, dict[str, int]]
+    buckets: list[int]
+    least: int | None
+    replaced: list[int] | None
+    touched: int
+
+
+def compare(log: TopicLog, folded: Fold, table: TableRef | None) -> Compared:
+    """Put every row of a fold next to silver's row of its key.
+
+    Args:
+        log: the topic's log.
+        folded: the slice.
+        table: silver; None when it holds no rows yet, or is computed anew.
+
+    Cost: one narrow scan of silver (only the buckets that winners fall into), the winners broadcast to it; one small aggregation.
+    """
+    from pyspark.sql import functions as F
+
+    with tables.door(log.silver):
+        rows = tables.kept(_beside(log, folded, table)) if table is not None else _alone(folded)
+        change = folded.winning() & (F.col("old_rank").isNull() | (F.col("rank") > F.col("old_rank")))
+        figures = _figures(log, folded, rows, change)
+    counts = {row["partition"]: {name: int(row[name] or 0) for name in COUNTS} for row in figures}
+    listed = folded.size <= LISTED
+    least = [row["least"] for row in figures if row["least"] is not None]
+    return Compared(
+        rows.filter(change),
+        counts,
+        sorted({bucket for row in figures for bucket in row["buckets"] or []}),
+        min(least) if least else None,
+        sorted({offset for row in figures for offset in row["replaced"] or []}) if listed else None,
+        sum({file["id"]: file["size"] for row in figures for file in row["files"] or []}.values()),
+    )
+
+
+def _alone(folded: Fold) -> DataFrame:
+    """The fold's rows as `_beside`, where silver holds none."""
+    from pyspark.sql import functions as F
+
+    nothing = [F.lit(None).cast("bigint").alias("old_offset"), F.lit(None).cast("boolean").alias("old_tombstone")]
+    rank = F.when(F.lit(False), F.col("rank")).alias("old_rank")
+    return folded.rows.select("*", *nothing, rank, F.lit(None).cast(FILE).alias("old_file"))
+
+
+def _beside(log: TopicLog, folded: Fold, table: TableRef) -> DataFrame:
+    """The fold's rows with ``old_offset``, ``old_rank``, ``old_tombstone`` and ``old_file`` of silver's row of their key, or NULLs."""
+    from pyspark.sql import functions as F
+
+    old = tables.read(log.spark, table).filter(F.col("bucket") > CONTROL_BUCKET)
+    winners = folded.rows.filter(folded.winning())
+    if log.config.number("silver.buckets") > 1:
+        held = [row["bucket"] for row in winners.select("bucket").distinct().collect()]
+        old = old.filter(F.col("bucket").isin(held))
+    place = [F.col("_metadata.file_path").alias("file_path"), F.col("_metadata.file_size").alias("file_size")]
+    file = F.struct(F.xxhash64("file_path").alias("id"), F.col("file_size").alias("size"))
+    if log.config.flag("deletion.vectors"):
+        place, file = [], F.lit(None).cast(FILE)
+    old = old.select("partition", "key", "offset", "tombstone", *["version"] * log.rule.versioned, *place)
+    keys = winners.select("partition", "key", F.col("offset").alias("new_offset"))
+    # Rank and file are made of the few rows that match, not of all that are scanned.
+    found = old.join(folded.hinted(keys), ["partition", "key"]).select(
+        F.col("partition").alias("m_partition"),
+        "new_offset",
+        F.col("offset").alias("old_offset"),
+        log.rule.rank().alias("old_rank"),
+        F.col("tombstone").alias("old_tombstone"),
+        file.alias("old_file"),
+    )
+    winner = F.col("best.offset") if log.rule.versioned else F.col("best")
+    same_key = (F.col("partition") == F.col("m_partition")) & (winner == F.col("new_offset"))
+    return folded.rows.join(folded.hinted(found), same_key, "left").drop("m_partition", "new_offset")
+
+
+def _figures(log: TopicLog, folded: Fold, rows: DataFrame, change: Column) -> list:  # type: ignore[type-arg]
+    """By partition: the counts, and what `Compared` says of buckets and replaced rows; one Spark action."""
+    from pyspark.sql import functions as F
+
+    none = F.lit(0).cast("bigint")
+    late, ties, ignored = none, none, none
+    keyed = F.col("key").isNotNull()
+    if log.rule.versioned:
+        best = F.greatest("before", "old_rank")
+        lost = keyed & best.isNotNull() & (F.col("rank") < best)
+        no_version = F.col("tombstone") & F.col("version").isNull() & F.lit(log.rule.strategy != "timestamp")
+        tie = keyed & F.col("version").isNotNull() & best.isNotNull() & (best["version"] == F.col("version")) & ~lost
+        late, ties, ignored = F.count_if(lost & ~no_version), F.count_if(tie), F.count_if(lost & no_version)
+    live, was_live = ~F.col("tombstone"), F.col("old_offset").isNotNull() & ~F.col("old_tombstone")
+    whole = [F.count(F.lit(1)).alias("records"), F.count_if(~keyed).alias("unkeyed")]
+    replaced = F.collect_list(F.when(change, F.col("old_offset"))) if folded.size <= LISTED else F.lit(None).cast("array<bigint>")
+    compared = rows.groupBy("partition").agg(
+        F.count_if(change & live & ~was_live).alias("inserted"),
+        F.count_if(change & live & was_live).alias("updated"),
+        F.count_if(change & F.col("tombstone")).alias("deleted"),
+        late.alias("late"),
+        ties.alias("duplicates"),
+        (F.count_if(F.col("invalid")) if log.rule.strategy == "header" else none).alias("invalid_versions"),
+        ignored.alias("ignored_deletes"),
+        F.collect_set(F.when(change, F.col("bucket"))).alias("buckets"),
+        F.min(F.when(change, F.col("old_offset"))).alias("least"),
+        replaced.alias("replaced"),
+        F.collect_set(F.when(change, F.col("old_file"))).alias("files"),
+        *(whole if folded.records is None else []),
+    )
+    if folded.records is not None:
+        compared = folded.records.groupBy("partition").agg(*whole).join(compared, "partition", "left")
+    return compared.collect()

@@ -1,0 +1,110 @@
+"""The fold of a slice of the log: which record of each key wins, and which was the best before each record.
+
+Counts are told by comparing each record with the best one *before it* in the log, in the slice or in silver: a record that lost to an
+earlier one was late. So they do not depend on how merges cut the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakelog.delta import tables
+from lakelog.delta.statement import FEW, interpreted
+from lakelog.log import bronze
+from lakelog.log.bronze import RECORD_COLUMNS
+from lakelog.model.records import looked_up
+from lakelog.model.topic_log import TopicLog
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+# Up to this many winners are broadcast to the scan of silver; beyond, both sides are shuffled.
+BROADCAST = 1_000_000
+# A slice of at most so many records is folded by one task, without a shuffle.
+SMALL = 100_000
+
+
+@dataclass(frozen=True)
+class Fold:
+    """A slice folded: ``rows`` is what is to be compared with silver.
+
+    As a rule every record with its ``rank``, the ``best`` rank of its key and, where records have versions, the best one ``before`` it. Of a
+    large slice under ``offset`` the winners alone; then ``records`` are all of it. Both are kept. ``size``: at most so many records.
+    """
+
+    rows: DataFrame
+    size: int
+    records: DataFrame | None = None
+
+    def winning(self) -> Column:
+        """Whether a row is the winner of its key within the slice."""
+        from pyspark.sql import functions as F
+
+        return F.col("key").isNotNull() & (F.col("rank") == F.col("best"))
+
+    def hinted(self, frame: DataFrame) -> DataFrame:
+        """A frame of at most as many rows as there are winners, with the hint to broadcast it where that pays."""
+        from pyspark.sql import functions as F
+
+        return F.broadcast(frame) if self.size <= BROADCAST else frame
+
+
+def fold(log: TopicLog, start: Mapping[int, int], ends: Mapping[int, int]) -> Fold:
+    """The log from ``start`` to ``ends`` (exclusive), and of each (partition, key) the record with the greatest rank.
+
+    Cost: the slice is read once and kept, up to 100 thousand records with one sort by key and offset in one task. Beyond, offset
+    order: an aggregation over (partition, key) and a semi-join on (partition, offset); other rules: a shuffle and sort.
+    """
+    from pyspark.sql import functions as F
+
+    size = sum(end - start[index] for index, end in ends.items())
+    rows = _slice(log, start, ends)
+    if size <= SMALL:
+        with interpreted(log.spark, size <= FEW):
+            return Fold(tables.kept(_ranked(log, rows.coalesce(1))), size)
+    if log.rule.versioned:
+        return Fold(tables.kept(_ranked(log, rows)), size)
+    records = tables.kept(rows)
+    last = records.filter("key IS NOT NULL").groupBy("partition", "key").agg(F.max("offset").alias("offset")).select("partition", "offset")
+    last = F.broadcast(last) if size <= BROADCAST else last
+    winners = records.join(last, ["partition", "offset"], "left_semi")
+    return Fold(tables.kept(winners.select("*", F.col("offset").alias("rank"), F.col("offset").alias("best"))), size, records)
+
+
+def _slice(log: TopicLog, start: Mapping[int, int], ends: Mapping[int, int]) -> DataFrame:
+    """The log's records from ``start`` to ``ends`` (exclusive), with bucket, version and flags as the rule sees them."""
+    from pyspark.sql import functions as F
+
+    spans = {index: (start[index], end) for index, end in ends.items() if end > start[index]}
+    low, high = min(low for low, _ in spans.values()), max(high for _, high in spans.values())
+    first, beyond = ([spans.get(index, (0, 0))[place] for index in range(log.partitions)] for place in (0, 1))
+    index, offset = F.col("partition"), F.col("offset")
+    # Bounds that skip files by their statistics (a rounded one would read a share of the whole log), then each partition's exact ones.
+    rows = bronze.records(log).filter(index.isin(list(spans)) & (offset >= low) & (offset < high))
+    rows = rows.filter((offset >= looked_up(first, index)) & (offset < looked_up(beyond, index)))
+    buckets = log.config.number("silver.buckets")
+    bucket = F.lit(0) if buckets == 1 else F.pmod(F.xxhash64("key"), F.lit(buckets))
+    invalid = [log.rule.invalid_version().alias("invalid")] * (log.rule.strategy == "header")
+    return rows.select(*RECORD_COLUMNS, bucket.cast("int").alias("bucket"), log.rule.version().alias("version"), *invalid)
+
+
+def _ranked(log: TopicLog, rows: DataFrame) -> DataFrame:
+    """The rows with their ``rank``, the ``best`` of their key, and, where there are versions, the best one ``before`` them."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    whole = Window.partitionBy("partition", "key")
+    ordered = whole.orderBy("offset")
+    barrier = None
+    if log.rule.barriers:
+        until_now = ordered.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+        unversioned_delete = F.when(F.col("tombstone") & F.col("version").isNull(), F.col("offset"))
+        rows = rows.withColumn("barrier", F.coalesce(F.max(unversioned_delete).over(until_now), F.lit(-1).cast("bigint")))
+        barrier = F.col("barrier")
+    rows = rows.withColumn("rank", log.rule.rank(barrier=barrier))
+    if not log.rule.versioned:
+        return rows.select("*", F.max("rank").over(whole).alias("best"))
+    before = F.max("rank").over(ordered.rowsBetween(Window.unboundedPreceding, -1))
+    return rows.select("*", before.alias("before"), F.max("rank").over(whole).alias("best"))

@@ -1,0 +1,66 @@
+"""Where a topic stands: what its log and its latest table hold, and what waits for a merge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from lakelog.delta import tables
+from lakelog.latest import silver
+from lakelog.latest.progress import progress
+from lakelog.log import bronze
+from lakelog.log.tail import log_end
+from lakelog.model.topic_log import TopicLog
+from lakelog.results import PartitionStatus, TopicStatus
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def status(log: TopicLog, name: str, *, now: int) -> TopicStatus:
+    """Counts, log ends and progress.
+
+    Cost: five small Spark jobs; of silver the flags are read, of the log its control rows and, where something waits, the waiting records'
+    times.
+    """
+    # In this order: an end read first could lie before what a merge has folded meanwhile.
+    state = progress(log.spark, log.silver)
+    end = log_end(log)
+    ends = end.ends()
+    with tables.door(log.silver):
+        held = {row["tombstone"]: row["count"] for row in silver.rows(log.spark, log.silver).groupBy("tombstone").count().collect()}
+        records = bronze.records(log).count()
+        age = _oldest_age(log, state.next, ends, now)
+    partitions = [
+        PartitionStatus(index, 0, tail.end, state.next[index], tail.segment, tail.octets) for index, tail in sorted(end.tails.items())
+    ]
+    return TopicStatus(
+        topic=name,
+        rule=str(log.rule),
+        records=records,
+        keys=sum(held.values()),
+        live=held.get(False, 0),
+        tombstones=held.get(True, 0),
+        unmerged_records=sum(ends[index] - state.next[index] for index in ends),
+        unmerged_age_ms=age,
+        bronze_version=end.version,
+        silver_version=state.version or 0,
+        epoch=end.epoch,
+        partitions=partitions,
+        counts=state.totals(),
+    )
+
+
+def _oldest_age(log: TopicLog, start: Mapping[int, int], ends: Mapping[int, int], now: int) -> int | None:
+    """How long the oldest record that is not merged has waited, in milliseconds; None when none waits."""
+    from pyspark.sql import functions as F
+
+    waiting = [(index, start[index]) for index, end in sorted(ends.items()) if end > start[index]]
+    if not waiting:
+        return None
+    rows: DataFrame = tables.read(log.spark, log.table).filter((F.col("segment") >= 0) & F.col("control").isNull())
+    rows = rows.filter(F.col("partition").isin([index for index, _ in waiting]) & (F.col("offset") >= min(low for _, low in waiting)))
+    limits = tables.small_frame(log.spark, "w_partition INT, w_low BIGINT", waiting)
+    behind = (F.col("partition") == F.col("w_partition")) & (F.col("offset") >= F.col("w_low"))
+    first = rows.join(F.broadcast(limits), behind, "left_semi").agg(F.min(F.unix_millis("appended_at"))).collect()[0][0]
+    return None if first is None else now - int(first)

@@ -1,0 +1,93 @@
+"""The append: what a request asks beside its records, whether it may be written, and what it is answered."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lakelog.delta import tables
+from lakelog.errors import FencedEpoch, InvalidRequest
+from lakelog.log import bronze, conditions, staging
+from lakelog.log.sources import requested
+from lakelog.log.tail import LogEnd, log_end
+from lakelog.log.tokens import Token, TokenKnown
+from lakelog.model.expectations import combined, stated
+from lakelog.model.topic_log import TopicLog
+from lakelog.results import Appended
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What an append is asked: log ends that must hold (partition to offset), a token, the generation of the log the writer knows."""
+
+    expected_offset: Mapping[int, int] | None = None
+    token: str | None = None
+    epoch: int | None = None
+
+
+def append(
+    log: TopicLog, name: str, source: Any, form: str | None, asked: Asked, *, now: int, known: LogEnd | None
+) -> tuple[Appended, LogEnd | None]:
+    """Append a source's records, all or nothing.
+
+    Args:
+        log: the topic's log.
+        name: the topic's name.
+        source: the records, as `Topic.append` takes them.
+        form: of files whose names do not tell it.
+        asked: the terms.
+        now: the append's time in milliseconds.
+        known: the log's end as this process last saw it.
+
+    Returns:
+        (the answer, the log's end where it is known afterwards).
+
+    Raises:
+        What `Topic.append` names; after any of it nothing was written.
+    """
+    mark = Token(asked.token) if asked.token is not None else None
+    if mark is not None and (answer := mark.remembered(log, now)) is not None:
+        return _repeated(log, name, mark, answer), known
+    captured = log_end(log, known=known)
+    _check_epoch(name, asked.epoch, captured.epoch)
+    checked = log.config.flag("check.expected.offsets")
+    stated_ends = stated(asked.expected_offset, log.partitions) if checked else {}
+    request = requested(log.spark, source, form, log.types)
+    with tables.door(name), tables.source_door():
+        batch = staging.staged(log, request, now)
+    per_key = log.config.text("check.expected.offsets.scope") == "key"
+    of_records = conditions.expectations(batch) if checked and not per_key else {}
+    terms = bronze.Terms(combined(of_records, stated_ends), checked and per_key, mark)
+    answer_checked = checked if asked.expected_offset or batch.conditional else None
+    if not batch.records:
+        conditions.check(log, batch, terms.expectations, captured.ends(), per_key=False)
+        return Appended(name, {}, None, 0, None, asked.token, False, answer_checked), captured
+    batch_id = uuid.uuid4().hex
+    try:
+        version, pieces, end = bronze.append(log, batch, batch_id=batch_id, now=now, terms=terms, captured=captured)
+    except TokenKnown as first:
+        if mark is None:
+            raise
+        return _repeated(log, name, mark, first.answer), None
+    offsets = {index: (piece.start, piece.end) for index, piece in sorted(pieces.items())}
+    return Appended(name, offsets, version, batch.records, batch_id, asked.token, False, answer_checked), end
+
+
+def _check_epoch(name: str, epoch: int | None, current: int) -> None:
+    """Refuse a writer of another generation than the log's."""
+    if epoch is None or epoch == current:
+        return
+    if epoch > current:
+        raise InvalidRequest(f"{name}: epoch {epoch} is beyond the topic's epoch {current}.")
+    raise FencedEpoch(
+        f"{name}: the writer knows epoch {epoch}, the topic is in epoch {current}: the log was restored. Nothing was written. Read the log"
+        " again, then decide.", expected=epoch, actual=current,
+    )  # fmt: skip
+
+
+def _repeated(log: TopicLog, name: str, token: Token, answer: Mapping[str, Any]) -> Appended:
+    """The first answer to a token, once more."""
+    version = bronze.version_of(log, answer["batch"])
+    return Appended(name, answer["offsets"], version, answer["records"], answer["batch"], token.text, True, None)

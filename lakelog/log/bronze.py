@@ -1,0 +1,301 @@
+"""Bronze, a topic's log: an append gives every record its permanent (partition, offset) in one atomic commit.
+
+Layout: partitioned by (partition, segment); a segment is a directory named by its base offset. Beside the records stand *control rows*
+(``control`` is JSON), committed with the data they speak of:
+
+- every append writes a ``batch`` row per partition at its last offset: octets of the segment so far, time of its first record, the version
+  of the log that its writer had seen (``after``); the newest is never removed, so the log end can be read even where a clean has
+  emptied the log;
+- segment -1 of a partition holds what changes seldom: epochs, and the base of each new active segment.
+
+An append is one INSERT under a guard (guard.py): the log must still end where the offsets of the batch were counted from.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lakelog.delta import commit_file, failpoint, table_properties, tables
+from lakelog.errors import Conflict, FencedEpoch, InvalidRequest, LogIncomplete
+from lakelog.log import guard
+from lakelog.log.conditions import check
+from lakelog.log.rows import log_rows
+from lakelog.log.staging import Batch
+from lakelog.log.tail import LogEnd, log_end, note
+from lakelog.log.tokens import Token, TokenKnown
+from lakelog.model.expectations import Expectation
+from lakelog.model.names import TableRef
+from lakelog.model.records import HEADERS, Types, columns, instant, looked_up, zero
+from lakelog.model.segments import Piece, Tail, place
+from lakelog.model.steps import BatchEnd
+from lakelog.model.topic_log import TopicLog
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+RECORD_COLUMNS = ("partition", "offset", "timestamp", "key", "value", "headers", "tombstone", "epoch")
+ATTEMPTS = 60
+# Below this many records a batch is written as one file.
+SMALL = 100_000
+
+
+def schema(types: Types) -> StructType:
+    """Bronze's columns; what skips files comes first."""
+    return columns(
+        partition="integer", segment="long", offset="long", timestamp="timestamp", key=types.key, value=types.value, headers=HEADERS,
+        tombstone="boolean", epoch="integer", batch="string", appended_at="timestamp", control="string",
+    )  # fmt: skip
+
+
+def create(spark: SparkSession, table: TableRef, types: Types, *, partitions: int, now: int, properties: Mapping[str, str]) -> None:
+    """Create the log: per partition epoch 0 and an empty active segment at offset 0, in the table's first commit.
+
+    The control rows of the epochs bear the topic's identity: an append looks at it (guard.py).
+    """
+    begun = {"type": "epoch", "start": 0, "topic": properties[table_properties.IDENTITY]}
+    rows = [_control(index, -1, -1, 0, begun) for index in range(partitions)]
+    tables.create(
+        _control_frame(spark, types, rows, now),
+        table,
+        partitioned_by=("partition", "segment"),
+        properties={
+            "delta.dataSkippingStatsColumns": "offset,timestamp",
+            "delta.enableDeletionVectors": "false",
+            "delta.enableChangeDataFeed": "false",
+            "delta.isolationLevel": "Serializable",
+            **properties,
+        },
+    )
+
+
+def _control(
+    partition: int, segment: int, offset: int, epoch: int, content: Mapping[str, Any], batch: str | None = None
+) -> tuple[Any, ...]:
+    return (partition, segment, offset, True, epoch, batch, json.dumps(content, sort_keys=True))
+
+
+def _control_frame(spark: SparkSession, types: Types, rows: list[tuple[Any, ...]], now: int) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    ddl = "partition INT, segment BIGINT, offset BIGINT, tombstone BOOLEAN, epoch INT, batch STRING, control STRING"
+    frame = tables.small_frame(spark, ddl, rows).coalesce(1).withColumn("appended_at", instant(now, "segment"))
+    return frame.select(
+        *[
+            F.col(field.name) if field.name in frame.columns else F.lit(None).cast(field.dataType).alias(field.name)
+            for field in schema(types)
+        ]
+    )
+
+
+# ---- the append ----
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What an append asks beside its records: expected log ends by partition, the conditions per key, a token."""
+
+    expectations: Mapping[int, Expectation] = field(default_factory=dict)
+    per_key: bool = False
+    token: Token | None = None
+
+
+def append(
+    log: TopicLog, batch: Batch, *, batch_id: str, now: int, terms: Terms, captured: LogEnd
+) -> tuple[int, dict[int, Piece], LogEnd | None]:
+    """Write a staged batch at the end of its partitions, in one commit; renumber and try again when another writer was there first.
+
+    Args:
+        log: the topic's log.
+        batch: the staged records.
+        batch_id: stands in every row of the batch; a lost answer of the storage is settled by it.
+        now: the append's time in milliseconds.
+        terms: conditions, token.
+        captured: the log's end when the call began; its epoch is the writer's, retries included.
+
+    Returns:
+        (bronze's version, the placed pieces, the log's new end unless other writers committed meanwhile).
+
+    Raises:
+        ExpectedOffsetMismatch: a condition does not hold; nothing was written.
+        FencedEpoch: the log was restored since the call began; nothing was written.
+        TokenKnown: another writer wrote the token meanwhile; it carries the first answer.
+        Conflict: others won again and again; nothing was written.
+        TopicNotFound: the topic was deleted meanwhile; nothing was written.
+
+    Cost: one Spark job for the guard, one for the write; for each lost race a look at the log's end more. Conditions per key: a scan of
+    the partition's keys for those of the batch.
+    """
+    touched = sorted({*batch.shares, *terms.expectations})
+    epoch, current = captured.epoch, captured
+    for attempt in range(ATTEMPTS):
+        for index in touched:
+            if current.tails[index].epoch != epoch:
+                raise FencedEpoch(
+                    f"{log.table}: the log was restored while the append ran: epoch {current.tails[index].epoch} instead of {epoch}. Nothing was"
+                    " written. Read again, then decide.", expected=epoch, actual=current.tails[index].epoch,
+                )  # fmt: skip
+        ends = {index: current.tails[index].end for index in touched}
+        check(log, batch, terms.expectations, ends, per_key=terms.per_key)
+        segment_bytes, segment_ms = log.config.number("segment.bytes"), log.config.number("segment.ms")
+        pieces = {
+            index: place(current.tails[index], share, segment_bytes=segment_bytes, segment_ms=segment_ms)
+            for index, share in sorted(batch.shares.items())
+        }
+        after = {index: _after(tail, pieces.get(index)) for index, tail in current.tails.items()}
+        text = note("append", batch=batch_id, attempts=attempt + 1, checked=current.version, ends=LogEnd(0, after, current.noted).ends())
+        try:
+            rows, count = _rows(log, batch, pieces, epoch, batch_id, now, current.version, terms.token)
+            failpoint.reach("append.before_write")
+            tails = {index: current.tails[index] for index in touched}
+            version = guard.insert(log, rows, tails, terms.token, now=now, count=count, user_metadata=text)
+        except Conflict:
+            version = _landed(log, pieces, batch_id)
+            if version is None:
+                time.sleep(random.uniform(0, min(4.0, 0.25 * 2 ** min(attempt, 4))))
+        if version is not None:
+            failpoint.reach("append.after_commit")
+            return version, pieces, _end_after(log, version, batch_id, current, after)
+        if terms.token is not None:
+            answer = terms.token.remembered(log, now)
+            if answer is not None:
+                raise TokenKnown(answer)
+        current = log_end(log, sorted(current.tails))
+    raise Conflict(f"{log.table}: other writers were first {ATTEMPTS} times in a row. Nothing was written; try again later.")
+
+
+def _end_after(log: TopicLog, version: int, batch_id: str, before: LogEnd, tails: dict[int, Tail]) -> LogEnd | None:
+    """The log's end after a commit of our own; None where others committed in between, perhaps to partitions we did not touch."""
+    if version != before.version + 1:
+        return None
+    file = commit_file.at(log.table, version)
+    table_properties.stand(log.table, file)
+    return LogEnd(version, tails, before.noted, batch_id, file)
+
+
+def _after(tail: Tail, piece: Piece | None) -> Tail:
+    return tail if piece is None else Tail(tail.partition, piece.end, piece.segment, piece.octets, piece.first_ms, tail.epoch)
+
+
+def _landed(log: TopicLog, pieces: Mapping[int, Piece], batch_id: str) -> int | None:
+    """The version in which our own batch stands where we meant it to, after an answer was lost; None when it does not."""
+    from pyspark.sql import functions as F
+
+    piece = next(iter(pieces.values()))
+    with tables.door(log.table):
+        table = log_rows(log)
+        mine = (F.col("partition") == piece.partition) & (F.col("segment") == piece.segment) & (F.col("offset") == piece.end - 1)
+        if not table.filter(mine & (F.col("batch") == batch_id)).limit(1).collect():
+            return None
+    return version_of(log, batch_id)
+
+
+def version_of(log: TopicLog, batch_id: str, look_back: int = 100) -> int | None:
+    """The version that wrote a batch, when it is among the newest commits."""
+    for row in tables.history(log.spark, log.table, look_back):
+        if f'"{batch_id}"' in (row["userMetadata"] or ""):
+            return int(row["version"])
+    return int(tables.history(log.spark, log.table, 1)[0]["version"])
+
+
+def _rows(
+    log: TopicLog, batch: Batch, pieces: Mapping[int, Piece], epoch: int, batch_id: str, now: int, after: int, token: Token | None
+) -> tuple[DataFrame, int]:
+    """The batch's records with their offsets, and the control rows that go with them, in bronze's columns; and how many these are."""
+    from pyspark.sql import functions as F
+
+    given = {
+        "epoch": F.lit(epoch),
+        "batch": F.lit(batch_id),
+        "appended_at": instant(now, "mid"),
+        "control": F.lit(None).cast("string"),
+    }
+    numbered = _numbered(log, batch, pieces)
+    records = numbered.select(
+        *[given[column.name].alias(column.name) if column.name in given else F.col(column.name) for column in schema(log.types)]
+    )
+    control = []
+    for index, piece in pieces.items():
+        content = {"type": "batch", "after": after, "octets": piece.octets, "first": piece.first_ms, "records": piece.records}
+        control.append(_control(index, piece.segment, piece.end - 1, epoch, content, batch_id))
+        if piece.rolls:
+            control.append(_control(index, -1, -1, epoch, {"type": "segment", "base": piece.segment}, batch_id))
+    if token is not None:
+        spans = {index: (piece.start, piece.end) for index, piece in pieces.items()}
+        control.append(token.row(batch_id, epoch, spans, batch.records))
+    rows = records.unionAll(_control_frame(log.spark, log.types, control, now))
+    return rows.coalesce(1) if batch.records <= SMALL else rows, batch.records + len(control)
+
+
+def _numbered(log: TopicLog, batch: Batch, pieces: Mapping[int, Piece]) -> DataFrame:
+    """The batch's rows with ``partition``, ``segment`` and ``offset``."""
+    from pyspark.sql import functions as F
+
+    places = [pieces.get(index) for index in range(log.partitions)]
+    # Where every record has the same partition, it is a literal, and with it everything that is looked up by it alone.
+    index = F.col("partition") + zero("mid")
+    segment = looked_up([piece.segment if piece else -1 for piece in places], index)
+    start = looked_up([piece.start if piece else -1 for piece in places], index)
+    size = looked_up([piece.records if piece else 0 for piece in places], index)
+    # A source that gives other rows when it is read again may give them to other partitions.
+    changed = F.raise_error(F.lit(tables.SOURCE_CHANGED)).cast("bigint")
+    offset = F.when(F.col("position") < size, F.col("position") + start).otherwise(changed)
+    return batch.located().select("*", segment.alias("segment"), offset.alias("offset"))
+
+
+# ---- reading ----
+
+
+def records(log: TopicLog, *, partition: int | None = None, offset: int | None = None) -> DataFrame:
+    """The log's records (no control rows) from an offset, unordered: partition, offset, timestamp, key, value, headers, tombstone, epoch."""
+    from pyspark.sql import functions as F
+
+    rows = tables.read(log.spark, log.table).filter((F.col("partition") >= 0) & (F.col("segment") >= 0) & F.col("control").isNull())
+    if partition is not None:
+        if not 0 <= partition < log.partitions:
+            raise InvalidRequest(f"{log.table}: there is no partition {partition}; partitions are 0 to {log.partitions - 1}.")
+        rows = rows.filter(F.col("partition") == partition)
+    if offset is not None:
+        rows = rows.filter(F.col("offset") >= offset)
+    return rows.select(*RECORD_COLUMNS)
+
+
+def batch_ends(log: TopicLog, after: Mapping[int, int]) -> list[BatchEnd]:
+    """Where every append that goes beyond the given offsets ends, by partition and offset."""
+    from pyspark.sql import functions as F
+
+    rows = (
+        log_rows(log)
+        .filter((F.col("segment") >= 0) & (F.col("offset") >= min(after.values(), default=0)) & (F.col("partition") >= 0))
+        .filter(F.get_json_object("control", "$.type") == "batch")
+        .select("batch", "partition", "offset", F.get_json_object("control", "$.after").cast("bigint").alias("after"))
+        .orderBy("partition", "offset")
+    )
+    with tables.door(log.table):
+        found = rows.collect()
+    return [
+        BatchEnd(row["batch"], row["partition"], row["offset"] + 1, -1 if row["after"] is None else row["after"])
+        for row in found
+        if row["offset"] >= after.get(row["partition"], 0)
+    ]
+
+
+def require_whole(log: TopicLog, name: str, ends: Mapping[int, int]) -> None:
+    """Refuse what needs every record ever appended when the log lacks one (SEMANTICS Q17). Cost: one count over the log.
+
+    Raises:
+        LogIncomplete: naming the partition.
+    """
+    with tables.door(log.table):
+        held = {row["partition"]: row["count"] for row in records(log).groupBy("partition").count().collect()}
+    for index, end in sorted(ends.items()):
+        if held.get(index, 0) != end:
+            raise LogIncomplete(
+                f"{name}: partition {index} of the log holds {held.get(index, 0)} of {end} records: those that could win under another rule"
+                " are gone. Nothing was changed.", expected=end, actual=held.get(index, 0), partition=index,
+            )  # fmt: skip

@@ -1,0 +1,138 @@
+"""The one statement of an append: an INSERT whose guard reads the tail of the log inside the same transaction (KIP-27's compare and set).
+
+The newest offset of every partition it touches must still be the one before ours, and the epoch the one we know. Plain Delta appends never
+conflict with each other; this one does, with whatever adds to those tails (SEMANTICS 81).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from lakelog.delta import commit_file, table_properties, tables
+from lakelog.delta.errors import LOG_GONE, condition_of, raised
+from lakelog.delta.statement import FEW, committing, during, interpreted
+from lakelog.delta.table_properties import IDENTITY
+from lakelog.errors import Damaged, TopicNotFound
+from lakelog.log.rows import log_rows
+from lakelog.log.tokens import Token
+from lakelog.model.names import TableRef, literal, quoted
+from lakelog.model.segments import Tail
+from lakelog.model.topic_log import TopicLog
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def condition(rows: str, log: TopicLog, tails: Mapping[int, Tail], token: Token | None, now: int) -> str:
+    """The condition of the INSERT, one scalar subquery over bronze (``rows``) with literal partitions: newest offsets and epochs as known.
+
+    The partitions are the scope of conflicts. With a token, that bronze does not remember it, too. Where there are no epochs, or those of
+    another topic, it raises: an append to a path would make a table there.
+
+    ``segment >= s`` and not a list of segments: a racer that rolls to a new one must be seen. It reads the tail record itself:
+    "nothing at or above" would read no file and let a truncation slip in between.
+    """
+    from_segment, from_offset = min(tail.segment for tail in tails.values()), min(tail.end for tail in tails.values()) - 1
+    starts = " ".join(f"WHEN {index} THEN {tail.end}" for index, tail in tails.items())
+    epochs = " ".join(f"WHEN {index} THEN {tail.epoch}" for index, tail in tails.items())
+    begun = sum(1 for tail in tails.values() if tail.end > 0)
+    beyond = f"offset - CASE `partition` {starts} END"
+    holds = (
+        "(SELECT if(max(if(segment = -1, epoch, NULL)) IS NULL"  # noqa: S608
+        f" OR max(segment = -1 AND get_json_object(control, '$.topic') != {literal(log.uuid)}),"
+        f" CAST(raise_error('{LOG_GONE}') AS BOOLEAN),"
+        f" coalesce(max(if(segment >= 0, {beyond}, NULL)), -1) = -1"
+        f" AND size(collect_set(if(segment >= 0, `partition`, NULL))) = {begun}"
+        f" AND max(if(segment = -1, epoch - CASE `partition` {epochs} END, NULL)) = 0)"
+        f" FROM {rows} WHERE partition IN ({', '.join(map(str, tails))}) AND (segment = -1 OR segment >= {from_segment})"
+        f" AND (segment = -1 OR {beyond} >= -1) AND (offset = -1 OR offset >= {from_offset}))"
+    )
+    return holds if token is None else f"{holds} AND {token.guard(rows, log, now)}"
+
+
+def insert(
+    log: TopicLog, rows: DataFrame, tails: Mapping[int, Tail], token: Token | None, *, now: int, count: int, user_metadata: str
+) -> int | None:
+    """Append rows to bronze if it still ends as known, as one transaction: Delta aborts it when a commit since then touched what it read.
+
+    Args:
+        log: the topic's log.
+        rows: exactly bronze's columns.
+        tails: the ends of the partitions that the request touches, as known.
+        token: not to be in the log.
+        now: the append's time in milliseconds.
+        count: how many rows they are.
+        user_metadata: what the commit carries.
+
+    Returns:
+        The version of the commit, or None when the condition did not hold: then there is no commit.
+
+    Raises:
+        TopicNotFound: the log is gone, or another topic's; nothing was written.
+        Conflict: a commit of another writer got in between; whether rows were written must be looked up by batch id when the
+            answer of the storage was lost.
+        Damaged: not ``count`` rows were written: what they are read from lost records meanwhile.
+
+    Cost: one Spark job for the guard, one for the write; one look of Delta at the log under a path (the start of the transaction), three in
+    a catalog.
+    """
+    spark, table = log.spark, log.table
+    if commit_file.is_gone(table):
+        raise _deleted(table)
+    view = f"lakelog_{uuid.uuid4().hex}"
+    rows.createOrReplaceTempView(view)
+    try:
+        with committing, tables.door(table), during(spark, tables.WRITERS), interpreted(spark, count <= FEW):
+            tables.forget_version(spark)
+            log_rows(log).createOrReplaceTempView(f"{view}_log")
+            holds = condition(quoted(f"{view}_log"), log, tails, token, now)
+            guarded = spark.sql(f"SELECT * FROM {quoted(view)} WHERE {holds}")  # noqa: S608
+            found = _appended(guarded, table, user_metadata)
+            if not found:
+                return None
+            version = tables.version_committed(spark, table)
+    except Exception as error:
+        if not raised(error, LOG_GONE):
+            raise
+        if (table_properties.read(spark, table) or {}).get(IDENTITY) != log.uuid:
+            raise _deleted(table) from error
+        return None
+    finally:
+        spark.catalog.dropTempView(view)
+        spark.catalog.dropTempView(f"{view}_log")
+    if found != count:
+        raise Damaged(
+            f"{table}: version {version} holds {found} rows instead of {count}: the source lost records while it was appended. Take"
+            f" that commit back (RESTORE to version {version - 1}) before anything else is appended, then append again.",
+            version=version, expected=count, actual=found,
+        )  # fmt: skip
+    return version
+
+
+def _appended(rows: DataFrame, table: TableRef, user_metadata: str) -> int:
+    """Append rows; how many they were. Under a path no name of the table is looked up, but where its types were widened meanwhile."""
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as F
+
+    def observed() -> tuple[Observation, DataFrame]:
+        written = Observation()
+        return written, rows.observe(written, F.count(F.lit(1)).alias("rows"))
+
+    written, frame = observed()
+    if table.path is not None:
+        try:
+            frame.write.format("delta").mode("append").option("userMetadata", user_metadata).save(table.path)
+            return int(written.get["rows"])
+        except Exception as error:
+            if not condition_of(error).startswith("DELTA_FAILED_TO_MERGE_FIELDS"):
+                raise
+        written, frame = observed()
+    # By name, types are cast.
+    frame.writeTo(table.sql()).option("userMetadata", user_metadata).append()
+    return int(written.get["rows"])
+
+
+def _deleted(table: TableRef) -> TopicNotFound:
+    return TopicNotFound(f"{table}: the topic was deleted while the append ran. Nothing was written.")

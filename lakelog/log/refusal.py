@@ -1,0 +1,78 @@
+"""The refusal of a request whose records are wrong: which ones, where they stand, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lakelog.errors import InvalidRecords
+from lakelog.log.sources import ORDER
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def refused(
+    problems: DataFrame, positions: Mapping[tuple[Any, ...], tuple[int, int, int]], count: int, *, text_files: Sequence[str] = ()
+) -> InvalidRecords:
+    """The error that lists what is wrong: the first 20 records by position, with the file, and the line in text files.
+
+    Args:
+        problems: the staged rows whose ``problem`` is set.
+        positions: (src, block, Spark partition) to (position of its first record, its lowest ``mid``, position of its last).
+        count: how many records are wrong.
+        text_files: the NDJSON files of the request, all of them, to number their lines.
+    """
+    from pyspark.sql import functions as F
+
+    rows = problems.orderBy(*ORDER).limit(20).select(*ORDER, "line", "problem").collect()
+    names = [row["name"] for row in problems.select(F.split("problem", "\t")[0].alias("name")).distinct().collect()]
+    lines = _line_numbers(problems.sparkSession, text_files) if text_files else {}
+    first_of_file: dict[str, int] = {}
+    for (source, _, _), (base, _, _) in positions.items():
+        first_of_file[source] = min(base, first_of_file.get(source, base))
+    listed: list[dict[str, Any]] = []
+    for row in rows:
+        group = (row["src"], row["block"], row["mid"] >> 33)
+        base, least, _ = positions[group]
+        entry: dict[str, Any] = {"record": base + row["mid"] - least, "reason": row["problem"].split("\t", 1)[1]}
+        if row["src"]:
+            entry["file"] = _shown(row["src"])
+            before, least_line = lines.get(group, (0, 0))
+            if lines:
+                entry["line"] = before + row["line"] - least_line + 1
+            else:
+                entry["row"] = entry["record"] - first_of_file[row["src"]] + 1
+        listed.append(entry)
+    name = next((name for name in ("INVALID_TIMESTAMP", "INVALID_RECORD", "MESSAGE_TOO_LARGE") if name in names), "INVALID_RECORD")
+    first = listed[0]
+    where = [f"{word} {first[word]}" for word in ("line", "row") if word in first]
+    at = ", ".join([first["file"], *where]) if "file" in first else f"record {first['record']}"
+    more = f" (and {count - 1} more)" if count > 1 else ""
+    return InvalidRecords(f"{at}: {first['reason']}{more}. Nothing of the batch was written.", name=name, problems=listed, count=count)
+
+
+def _shown(source: str) -> str:
+    from urllib.parse import unquote, urlparse
+
+    parsed = urlparse(source)
+    return unquote(parsed.path) if parsed.scheme == "file" else source
+
+
+def _line_numbers(spark: SparkSession, files: Sequence[str]) -> dict[tuple[Any, ...], tuple[int, int]]:
+    """(file, block, Spark partition) to (lines of the file before it, its lowest row number), blank lines included."""
+    from pyspark.sql import functions as F
+
+    rows = (
+        spark.read.text(list(files))
+        .select(F.col("_metadata.file_path").alias("src"), F.col("_metadata.file_block_start").alias("block"),
+                F.monotonically_increasing_id().alias("line"))
+        .groupBy("src", "block", F.shiftright("line", 33).alias("task")).agg(F.count(F.lit(1)).alias("n"), F.min("line").alias("least"))
+        .orderBy("src", "block").collect()
+    )  # fmt: skip
+    found: dict[tuple[Any, ...], tuple[int, int]] = {}
+    before: dict[str, int] = {}
+    for row in rows:
+        found[(row["src"], row["block"], row["task"])] = (before.get(row["src"], 0), row["least"])
+        before[row["src"]] = before.get(row["src"], 0) + row["n"]
+    return found

@@ -1,0 +1,277 @@
+"""What an append takes in, whatever its shape, as one kind of frame: the *request*.
+
+A request has the columns ``src`` (file, NULL for frames), ``block`` (where the file's split begins), ``line`` and ``mid`` (rising row
+numbers within a Spark partition, before and after blank lines are dropped), ``partition``, ``key``, ``value``, ``headers``,
+``timestamp``, ``tombstone``, ``expected_offset`` and ``problem`` (``NAME<tab>reason``, NULL for a record that can be read).
+Input order is (src, block, mid): files by path, then position in the file, whatever Spark's splits; frames in the order of their partitions.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakelog.delta import tables
+from lakelog.errors import InvalidRequest
+from lakelog.log.ndjson import from_lines, from_records, not_rounded
+from lakelog.model.config import did_you_mean
+from lakelog.model.records import (
+    FLAT_FIELDS,
+    HEADERS,
+    KAFKA_FIELDS,
+    RECORD_FIELDS,
+    Types,
+    first_problem,
+    from_ms,
+    timestamp_problem,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructType
+
+FORMATS = {"ndjson": "ndjson", "jsonl": "ndjson", "json": "ndjson", "csv": "csv", "parquet": "parquet"}
+WIDER = {"tinyint": 1, "smallint": 2, "int": 3, "bigint": 4}
+ORDER = ("src", "block", "mid")
+# Columns put beside those of a frame or file, whose fields may have any name.
+SRC, BLOCK, MID, CORRUPT = "__lakelog_src", "__lakelog_block", "__lakelog_mid", "__lakelog_corrupt"
+
+
+@dataclass(frozen=True)
+class Request:
+    """Records on their way into the log: ``rows`` have a request's columns.
+
+    ``repeatable``: they are the same rows in the same order each time they are evaluated: a list; Parquet files, of which Spark itself
+    expects that they stay as they are; a frame that its owner has cached. ``text_files``: those whose lines an error numbers.
+    """
+
+    rows: DataFrame
+    repeatable: bool = False
+    text_files: tuple[str, ...] = ()
+
+
+def requested(spark: SparkSession, source: Any, form: str | None, types: Types) -> Request:
+    """What an append was given as a request: a DataFrame, a path, a list of paths, or a list of dicts.
+
+    Raises:
+        InvalidRequest: it is none of these, or its columns, its files or their format do not fit.
+    """
+    if isinstance(source, str):
+        source = [source]
+    if isinstance(source, (list, tuple)):
+        if all(isinstance(item, Mapping) for item in source):
+            return Request(from_records(spark, source, types), repeatable=True)
+        if all(isinstance(item, str) for item in source):
+            named = file_format(source, form)
+            with tables.door(", ".join(source[:3])), tables.source_door():
+                rows = from_files(spark, [readable(path) for path in source], named, types)
+            return Request(rows, named == "parquet", tuple(source) if named == "ndjson" else ())
+    if hasattr(source, "sparkSession"):
+        level = source.storageLevel
+        return Request(from_frame(source, types), repeatable=level.useMemory or level.useDisk)
+    raise InvalidRequest("append takes a DataFrame, a path, a list of paths, or a list of dicts (one record each).")
+
+
+def file_format(paths: Sequence[str], stated: str | None) -> str:
+    """``ndjson``, ``csv`` or ``parquet``: as stated, else by the files' names.
+
+    Raises:
+        InvalidRequest: a name that tells no format, or files of different formats.
+    """
+    if stated is not None:
+        if stated not in FORMATS:
+            raise InvalidRequest(f"There is no file format {stated!r}.{did_you_mean(stated, FORMATS)} Formats: ndjson, csv, parquet.")
+        return FORMATS[stated]
+    found = set()
+    for path in paths:
+        ending = path.rstrip("/").removesuffix(".gz").rsplit(".", 1)[-1].lower()
+        if ending not in FORMATS:
+            raise InvalidRequest(f"{path}: the name does not tell the format. Name it: format='ndjson', 'csv' or 'parquet'.")
+        found.add(FORMATS[ending])
+    if len(found) != 1:
+        raise InvalidRequest(f"Files of one append have one format, these have {', '.join(sorted(found)) or 'none'}.")
+    return found.pop()
+
+
+def readable(path: str) -> str:
+    """A path as Spark reads exactly this one.
+
+    Raises:
+        InvalidRequest: a name that Spark takes for hidden: it would read nothing, and say nothing.
+    """
+    name = os.path.basename(path.rstrip("/"))
+    if name.startswith(("_", ".")) and name.strip("."):
+        raise InvalidRequest(f"{path}: Spark passes over files whose names begin with _ or a dot. Give it another name.")
+    return re.sub(r"([\[\]{}*?\\])", r"\\\1", path) if os.path.exists(path) else path
+
+
+def from_files(spark: SparkSession, paths: Sequence[str], form: str, types: Types) -> DataFrame:
+    """Files as a request. CSV and Parquet hold records or flat columns, as a frame does; NDJSON holds a record a line."""
+    from pyspark.sql import functions as F
+
+    path, start = F.col("_metadata.file_path"), F.col("_metadata.file_block_start")
+    if form == "ndjson":
+        lines = spark.read.text(list(paths)).select(path.alias("src"), start.alias("block"), F.col("value").alias("text"))
+        return from_lines(lines, types)
+    from_file = [path.alias(SRC), start.alias(BLOCK)]
+    if form == "parquet":
+        frame = spark.read.parquet(*paths)
+        return _request(frame.select(*from_file, *[F.col(_tick(name)) for name in frame.columns]), frame.schema, types, text=False)
+    first = spark.read.option("header", "true").csv(paths[0])
+    names = [name for name in first.columns if name]
+    if not names:
+        raise InvalidRequest(f"{paths[0]}: a CSV file begins with a line of column names.")
+    ddl = ", ".join(f"{_tick(name)} STRING" for name in names) + f", {CORRUPT} STRING"
+    options = {"header": "true", "enforceSchema": "false", "columnNameOfCorruptRecord": CORRUPT, "multiLine": "false"}
+    frame = spark.read.options(**options).schema(ddl).csv(list(paths))
+    shown = frame.select(*from_file, *[F.col(_tick(name)) for name in names], CORRUPT)
+    return _request(shown, first.schema, types, text=True)
+
+
+def from_frame(frame: DataFrame, types: Types) -> DataFrame:
+    """A DataFrame of records (it has a ``key`` column) or of flat columns to be packed, as a request."""
+    from pyspark.sql import functions as F
+
+    nowhere = [F.lit(None).cast("string").alias(SRC), F.lit(0).cast("bigint").alias(BLOCK)]
+    schema = frame.schema
+    return _request(frame.select(*nowhere, *[F.col(_tick(name)) for name in schema.names]), schema, types, text=False)
+
+
+def _tick(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _request(frame: DataFrame, schema: StructType, types: Types, *, text: bool) -> DataFrame:
+    """A frame with `SRC` and `BLOCK` in front of its own columns, checked against the topic and brought to the request's columns."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StructType
+
+    known: tuple[str, ...]
+    if "key" in schema.names:
+        known, prefix = (*RECORD_FIELDS, *KAFKA_FIELDS), ""
+    else:
+        keys = types.key.names if isinstance(types.key, StructType) else []
+        values = types.value.names if isinstance(types.value, StructType) else ["value"]
+        missing = [name for name in keys if name not in schema.names] if keys else ["key"]
+        if missing:
+            raise InvalidRequest(f"The records have no column {', '.join(missing)}: every record of a topic has a key.")
+        known, prefix = (*keys, *values, *FLAT_FIELDS), "_"
+    unknown = [name for name in schema.names if name not in known]
+    if unknown:
+        hint = did_you_mean(unknown[0], known)
+        raise InvalidRequest(f"Unknown column {unknown[0]}.{hint} Known here: {', '.join(known)}.", columns=unknown)
+    problems: list[Column] = []
+
+    def taken(name: str, kind: DataType | str) -> Column:
+        if name not in schema.names:
+            return F.lit(None).cast(kind)
+        column, problem = _fitted(F.col(_tick(name)), schema[name].dataType, kind, name, text=text)
+        problems.append(problem)
+        return column
+
+    def side(name: str, kind: DataType) -> Column:
+        if not prefix or not isinstance(kind, StructType):
+            return taken(name, kind)
+        return F.struct(*[taken(field.name, field.dataType).alias(field.name) for field in kind.fields])
+
+    key, value, headers = side("key", types.key), side("value", types.value), taken(f"{prefix}headers", HEADERS)
+    flag = F.coalesce(taken(f"{prefix}tombstone", "boolean"), F.lit(False))
+    part, expected = taken(f"{prefix}partition", "int"), taken(f"{prefix}expected_offset", "bigint")
+    if prefix and isinstance(types.value, StructType):
+        empty = F.lit(True)
+        for name in types.value.names:
+            empty = empty & value.getField(name).isNull()
+        value = F.when(~(flag & empty), value)
+    stamp, stamp_problem = _frame_timestamp(f"{prefix}timestamp", schema, text=text)
+    if text:
+        problems.insert(0, F.when(F.col(CORRUPT).isNotNull(), F.lit("does not have as many fields as the first line names")))
+    numbered = frame.withColumn(MID, F.monotonically_increasing_id())
+    return numbered.select(
+        F.col(SRC).alias("src"), F.col(BLOCK).alias("block"), F.col(MID).alias("line"), F.col(MID).alias("mid"),
+        part.alias("partition"), key.alias("key"), value.alias("value"), headers.alias("headers"),
+        stamp.alias("timestamp"), flag.alias("tombstone"), expected.alias("expected_offset"),
+        F.coalesce(F.concat(F.lit("INVALID_RECORD\t"), first_problem(problems)), stamp_problem).alias("problem"),
+    )  # fmt: skip
+
+
+def _frame_timestamp(name: str, schema: StructType, *, text: bool) -> tuple[Column, Column]:
+    """A frame's timestamp: TIMESTAMP as it is, whole numbers as milliseconds since 1970, in CSV either of the two as text."""
+    from pyspark.sql import functions as F
+
+    if name not in schema.names:
+        return F.lit(None).cast("timestamp"), F.lit(None).cast("string")
+    column, kind = F.col(_tick(name)), schema[name].dataType.simpleString()
+    if kind == "timestamp":
+        return column, F.lit(None).cast("string")
+    if kind in WIDER or kind == "void":
+        ms = column.cast("bigint")
+        return from_ms(ms), timestamp_problem(F.lit(None).cast("string"), ms)
+    if kind == "string" and text:
+        ms = column.try_cast("bigint")
+        stamp = F.coalesce(from_ms(ms), column.try_cast("timestamp"))
+        unread = F.when(column.isNotNull() & ms.isNull() & stamp.isNull(), F.concat(F.lit("timestamp cannot be read: "), column))
+        return stamp, timestamp_problem(unread, ms)
+    raise InvalidRequest(f"Column {name} is {kind}; a timestamp is a TIMESTAMP or a whole number of milliseconds since 1970.")
+
+
+def _fitted(column: Column, have: DataType, want: DataType | str, name: str, *, text: bool) -> tuple[Column, Column]:
+    """A column as the topic's type, where nothing can be lost: (the column, a problem of single records)."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import ArrayType, DecimalType, StructType
+
+    from lakelog.model.records import nullable
+
+    none = F.lit(None).cast("string")
+    source, target = nullable(have).simpleString(), want if isinstance(want, str) else want.simpleString()
+    if source in (target, "void"):
+        return column.cast(target if source == "void" else want), none
+    if text or (source == "string" and target == "binary"):
+        if target == "binary":
+            return F.encode(column, "UTF-8"), none
+        cast = column.try_cast(want)
+        unread = cast.isNull() | ~not_rounded(column, cast, want) if isinstance(want, DecimalType) else cast.isNull()
+        return cast, F.when(column.isNotNull() & unread, F.concat(F.lit(f"{name} should be {target} but is "), F.substring(column, 1, 60)))
+    if source == "binary" and target == "string":
+        return column.cast("string"), F.when(~F.is_valid_utf8(column.cast("string")), F.lit(f"{name} is not UTF-8 text"))
+    if WIDER.get(source, 9) < WIDER.get(target, 0) or (source == "int" and name in ("partition", "_partition")):
+        return column.cast(want), none
+    if (source, target) == ("float", "double"):
+        return column.cast(want), none
+    if (
+        isinstance(have, DecimalType)
+        and isinstance(want, DecimalType)
+        and have.scale <= want.scale
+        and have.precision - have.scale <= want.precision - want.scale
+    ):
+        return column.cast(want), none
+    if isinstance(have, ArrayType) and target == HEADERS.replace(" ", ""):
+        same = nullable(have).simpleString()
+        if same == target:
+            return column, none
+    if isinstance(have, StructType) and isinstance(want, StructType):
+        return _fitted_struct(column, have, want, name)
+    raise InvalidRequest(f"Column {name} is {source}, the topic has {target}. Cast it before the append.", column=name)
+
+
+def _fitted_struct(column: Column, have: StructType, want: StructType, name: str) -> tuple[Column, Column]:
+    from pyspark.sql import functions as F
+
+    unknown = [field for field in have.names if field not in want.names]
+    if unknown:
+        raise InvalidRequest(
+            f"Unknown column {name}.{unknown[0]}.{did_you_mean(unknown[0], want.names)} Known here: {', '.join(want.names)}."
+        )
+    values, problems = [], []
+    for field in want.fields:
+        if field.name in have.names:
+            value, problem = _fitted(
+                column.getField(field.name), have[field.name].dataType, field.dataType, f"{name}.{field.name}", text=False
+            )
+            problems.append(problem)
+        else:
+            value = F.lit(None).cast(field.dataType)
+        values.append(value.alias(field.name))
+    return F.when(column.isNotNull(), F.struct(*values)), first_problem(problems)

@@ -1,0 +1,204 @@
+"""A request made ready: validated record by record, evaluated once, kept, and summed up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakelog.delta import tables
+from lakelog.errors import InvalidRequest
+from lakelog.log.refusal import refused
+from lakelog.log.sources import ORDER, Request
+from lakelog.model.config import LONG_MAX, TopicConfig
+from lakelog.model.expectations import UNCONDITIONAL
+from lakelog.model.records import constant, header_octets, instant, looked_up, octets
+from lakelog.model.segments import Share
+from lakelog.model.topic_log import TopicLog
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, Row
+
+
+def validated(log: TopicLog, request: DataFrame, now: int) -> DataFrame:
+    """The request with partitions given, sizes counted, nulls made tombstones, and the first problem of each record named (SEMANTICS 1.9)."""
+    from pyspark.sql import functions as F
+
+    config = log.config
+    hashed = F.lit(0) if log.partitions == 1 else F.pmod(F.xxhash64("key"), F.lit(log.partitions)).cast("int")
+    stamp = instant(now, "mid")
+    size = octets(F.col("key"), log.types.key) + octets(F.col("value"), log.types.value) + header_octets(F.col("headers"))
+    problem = F.when(F.col("key").isNull(), "INVALID_RECORD\thas no key, and the log is compacted by key")
+    problem = problem.when(
+        ~F.col("partition").between(0, log.partitions - 1),
+        F.concat(F.lit(f"INVALID_RECORD\tpartition should be from 0 to {log.partitions - 1} but is "), F.col("partition").cast("string")),
+    )
+    if config.flag("tombstone.strict"):
+        problem = problem.when(
+            F.col("value").isNull() & ~F.col("tombstone"), "INVALID_RECORD\thas a null value without the tombstone flag (tombstone.strict)"
+        )
+    if config.text("compaction.header.invalid") == "reject":
+        problem = problem.when(
+            log.rule.invalid_version(),
+            f"INVALID_RECORD\tthe header {log.rule.header} is no version in {log.rule.encoding} (compaction.header.invalid=reject)",
+        )
+    created = config.text("message.timestamp.type") == "CreateTime"
+    late = _window_problem(now, config) if created else F.lit(None).cast("string")
+    large = F.when(
+        size > config.number("max.message.bytes"),
+        F.concat(
+            F.lit("MESSAGE_TOO_LARGE\thas "),
+            size.cast("string"),
+            F.lit(f" octets, more than max.message.bytes={config.number('max.message.bytes')}"),
+        ),
+    )
+    return request.select(
+        *ORDER, "line", F.coalesce("partition", hashed).alias("partition"), "key", "value", "headers",
+        (F.coalesce("timestamp", stamp) if created else stamp).alias("timestamp"), F.col("timestamp").isNotNull().alias("stamped"),
+        (F.col("tombstone") | F.col("value").isNull()).alias("tombstone"), "expected_offset", size.alias("octets"),
+        F.coalesce("problem", late, problem, large).alias("problem"),
+    )  # fmt: skip
+
+
+def _window_problem(now: int, config: TopicConfig) -> Column:
+    from pyspark.sql import functions as F
+
+    before, after = config.number("message.timestamp.before.max.ms"), config.number("message.timestamp.after.max.ms")
+    ms = F.unix_millis("timestamp")
+    outside = F.lit(False)
+    if before < LONG_MAX:
+        outside = outside | (ms < F.lit(now - before))
+    if after < LONG_MAX:
+        outside = outside | (ms > F.lit(min(now + after, LONG_MAX)))
+    says = f"INVALID_TIMESTAMP\ttimestamp lies outside message.timestamp.before.max.ms={before} and after.max.ms={after} around {now}: "
+    return F.when((ms != -1) & outside, F.concat(F.lit(says), ms.cast("string")))
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A staged request that may be written: its rows, its share of each partition, and where groups of rows begin.
+
+    ``bases`` are (src, block, Spark partition, what makes a ``mid`` of that group its position in the request, the group's last position);
+    ``conditional`` counts the records that expect an offset.
+    """
+
+    rows: DataFrame
+    shares: dict[int, Share]
+    bases: list[tuple[Any, ...]]
+    records: int
+    conditional: int = 0
+
+    def located(self) -> DataFrame:
+        """The rows with ``record``, the position in the request, and ``position``, the one in the partition's share.
+
+        Cost: one partition, none; several, one shuffle and sort by partition.
+        """
+        from pyspark.sql import Window
+        from pyspark.sql import functions as F
+
+        task, by_task = F.shiftright("mid", 33), {group[2]: group[3:] for group in self.bases}
+        if len(by_task) == len(self.bases):
+            rows = self.rows
+            base, last = (
+                looked_up([by_task.get(number, (0, -1))[place] for number in range(max(by_task, default=0) + 1)], task.cast("int"))
+                for place in (0, 1)
+            )
+        else:
+            ddl = "b_src STRING, b_block BIGINT, b_task BIGINT, b_base BIGINT, b_last BIGINT"
+            frame = tables.small_frame(self.rows.sparkSession, ddl, self.bases)
+            same_group = F.col("src").eqNullSafe(F.col("b_src")) & (F.col("block") == F.col("b_block")) & (task == F.col("b_task"))
+            rows, base, last = self.rows.join(F.broadcast(frame), same_group, "left"), F.col("b_base"), F.col("b_last")
+        # A source that gives other rows when it is read again fails here, before anything is committed.
+        position = F.col("mid") + base
+        changed = F.raise_error(F.lit(tables.SOURCE_CHANGED)).cast("bigint")
+        rows = rows.withColumn("record", F.when(position <= last, position).otherwise(changed))
+        if len(self.shares) == 1:
+            return rows.withColumn("position", F.col("record"))
+        return rows.withColumn("position", F.row_number().over(Window.partitionBy("partition").orderBy("record")).cast("bigint") - 1)
+
+
+def staged(log: TopicLog, request: Request, now: int) -> Batch:
+    """Sum a request up, so that what is counted here is what is written later.
+
+    A frame is evaluated exactly once and kept: it might give other rows, or another order, the next time. What is repeatable (a list, Parquet
+    files, a cached frame) is read again by the write instead.
+
+    Raises:
+        InvalidRequest: a record expects an offset below -1, while expected offsets are checked.
+        InvalidRecords: with the list of what is wrong; nothing was written.
+
+    Cost: one Spark job; what is not repeatable is kept in memory, or on local disk where there is too much of it.
+    """
+    from pyspark.sql import functions as F
+
+    rows = validated(log, request.rows, now)
+    if not request.repeatable:
+        rows = tables.kept(rows)
+    groups = _groups(rows, now)
+    positions = _positions(groups)
+    below = sum(row["below"] for row in groups)
+    if below and log.config.flag("check.expected.offsets"):
+        raise InvalidRequest(
+            f"{below} records expect an offset below -1: an offset is 0 or more, -1 is unconditional. Nothing was written."
+        )
+    wrong = sum(row["problems"] for row in groups)
+    if wrong:
+        raise refused(rows.filter(F.col("problem").isNotNull()), positions, wrong, text_files=request.text_files)
+    return _batch(rows, groups)
+
+
+def summed(rows: DataFrame, now: int) -> Batch:
+    """Some rows of a staged request as a batch: their shares, and positions from 0 on. Cost: one Spark job."""
+    return _batch(rows, _groups(rows, now))
+
+
+def _groups(rows: DataFrame, now: int) -> list[Row]:
+    """Figures by file, split, Spark partition and topic partition, in input order."""
+    from pyspark.sql import functions as F
+
+    time_ms = F.when(F.unix_millis("timestamp") == -1, constant(now, "mid")).otherwise(F.unix_millis("timestamp"))
+    groups = (
+        rows.groupBy("src", "block", F.shiftright("mid", 33).alias("task"), "partition")
+        .agg(
+            F.count(F.lit(1)).alias("records"),
+            F.sum("octets").alias("octets"),
+            F.min("mid").alias("least"),
+            F.min_by(time_ms, "mid").alias("first_ms"),
+            F.max(time_ms).alias("largest_ms"),
+            F.count("problem").alias("problems"),
+            F.count_if(F.col("expected_offset") > UNCONDITIONAL).alias("conditional"),
+            F.count_if(F.col("expected_offset") < UNCONDITIONAL).alias("below"),
+        )
+        .collect()
+    )
+    return sorted(groups, key=lambda row: ((row["src"] or "").encode(), row["block"], row["task"], row["least"]))
+
+
+def _positions(groups: list[Row]) -> dict[tuple[Any, ...], tuple[int, int, int]]:
+    """(src, block, Spark partition) to (position of its first record in the request, its lowest ``mid``, position of its last record)."""
+    least: dict[tuple[Any, ...], int] = {}
+    sizes: dict[tuple[Any, ...], int] = {}
+    for row in groups:
+        group = (row["src"], row["block"], row["task"])
+        least.setdefault(group, row["least"])
+        sizes[group] = sizes.get(group, 0) + row["records"]
+    positions: dict[tuple[Any, ...], tuple[int, int, int]] = {}
+    total = 0
+    for group, size in sizes.items():
+        positions[group] = (total, least[group], total + size - 1)
+        total += size
+    return positions
+
+
+def _batch(rows: DataFrame, groups: list[Row]) -> Batch:
+    bases = [(*group, first - least, last) for group, (first, least, last) in _positions(groups).items()]
+    shares: dict[int, Share] = {}
+    for row in groups:
+        old = shares.get(row["partition"])
+        shares[row["partition"]] = Share(
+            row["partition"],
+            row["records"] + (old.records if old else 0),
+            row["octets"] + (old.octets if old else 0),
+            old.first_ms if old else row["first_ms"],
+            max(row["largest_ms"], old.largest_ms if old else row["largest_ms"]),
+        )
+    return Batch(rows, shares, bases, sum(row["records"] for row in groups), sum(row["conditional"] for row in groups))

@@ -1,0 +1,198 @@
+"""The house checks itself: lint, types, floors, banned calls, sizes. Each failure says what to do instead."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+# Imports go down this list; within a wing, to the left.
+FLOORS: dict[str, tuple[str, ...]] = {
+    "cli": ("settings", "output", "doctor", "demo", "context", "topics", "main"),
+    "lake": ("topic_tables", "lake_table", "lake"),
+    "": ("topic", "commit_log"),
+    "latest": ("progress", "fold", "compare", "silver", "merge", "evolution", "views", "status", "verify"),
+    "log": (
+        "rows", "ndjson", "sources", "refusal", "staging", "tail", "tokens", "conditions", "guard", "bronze", "append", "bulk", "identity",
+    ),
+    "delta": (
+        "failpoint", "prerequisites", "session", "errors", "statement", "commit_file", "table_properties", "filesystem", "tables",
+    ),
+    "model": ("names", "config", "records", "ordering", "topic_log", "expectations", "segments", "steps", "point_in_time"),
+    "ground": ("errors", "results"),
+}  # fmt: skip
+WINGS = list(FLOORS)
+PLACE = {
+    (f"{wing}." if wing not in ("", "ground") else "") + name: (-floor, index)
+    for floor, (wing, names) in enumerate(FLOORS.items())
+    for index, name in enumerate(names)
+}
+# Where rows come to the driver: bounded metadata behind the doors, and the printing of results.
+COLLECTORS = (
+    "delta.tables", "delta.table_properties", "log.refusal", "log.staging", "log.tail", "log.tokens", "log.conditions", "log.bronze", "log.bulk",
+    "latest.compare", "latest.progress", "latest.silver", "latest.status", "latest.verify", "lake.lake_table", "cli.output",
+)  # fmt: skip
+BANNED_CALLS = {
+    "get_type_hints": "inspect.signature with eval_str: Python 3.10 wraps what has the default None in another Optional, options are lost",
+    "_jvm": "the public DataFrame and SQL API (Spark Connect has no JVM)",
+    "_jsc": "the public DataFrame and SQL API (Spark Connect has no JVM)",
+    "_jdf": "the public DataFrame and SQL API (Spark Connect has no JVM)",
+    "rdd": "the DataFrame API",
+    "sparkContext": "the session, or a setting of local_session",
+    "cache": "delta.py's staging on disk, which is removed again",
+    "persist": "delta.py's staging on disk, which is removed again",
+    "createGlobalTempView": "createOrReplaceTempView, in the session of the caller",
+    "createOrReplaceGlobalTempView": "createOrReplaceTempView, in the session of the caller",
+    "toPandas": "show.frame, or collect in a file of COLLECTORS",
+}
+BANNED_OPTIONS = {"inferSchema": "the types the topic declares", "mergeSchema": "Topic.configure(value=…)"}
+BANNED_NAMES = ("utils", "util", "helpers", "common", "base", "core", "manager", "misc")
+LINES_MOST, FUNCTION_MOST, JOB_MOST = 310, 60, 40
+# Larger, with the reason; the number is where it ends.
+LARGER_FILES: dict[str, tuple[int, str]] = {
+    "topic": (330, "the verbs people call, half of it docstrings"),
+    "cli.main": (330, "the verbs of the command line, a function each"),
+}
+LARGER_FUNCTIONS = {"local_session": (70, "a table of Spark settings")}
+# Addresses of registries and paths of a machine, in pieces so that this file does not hold them.
+FOREIGN = [
+    "pypi" + ".org",
+    "pythonhosted" + ".org",
+    "repo1" + ".maven",
+    "repo.maven" + ".apache",
+    "maven" + ".org",
+    "/" + "work/",
+    "/" + "root/",
+]
+
+
+def modules() -> Iterator[tuple[Path, ast.Module]]:
+    for path in [*sorted((ROOT / "lakelog").glob("**/*.py")), *sorted((ROOT / "jobs").glob("*.py"))]:
+        yield path, ast.parse(path.read_text(encoding="utf-8"))
+
+
+def place(path: Path) -> str:
+    """A file's name below lakelog/, dotted."""
+    return ".".join(path.relative_to(ROOT / "lakelog").with_suffix("").parts) if "lakelog" in path.relative_to(ROOT).parts else path.stem
+
+
+def own_imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """The modules of lakelog that a module imports, for types only ones included, with the line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "lakelog":
+            inside = str(node.module).partition(".")[2]
+            for alias in node.names:
+                dotted = f"{inside}.{alias.name}".strip(".")
+                yield node.lineno, dotted if dotted in PLACE else inside
+        elif isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name.removeprefix("lakelog.")) for alias in node.names if alias.name.startswith("lakelog."))
+
+
+def run(*command: str) -> None:
+    answer = subprocess.run([sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True, check=False)
+    if answer.returncode:
+        pytest.fail(answer.stdout + answer.stderr, pytrace=False)
+
+
+def test_ruff_finds_nothing() -> None:
+    run("ruff", "check", "--quiet", "--output-format", "concise", ".")
+
+
+def test_mypy_strict_finds_nothing() -> None:
+    run("mypy", "--no-error-summary")
+
+
+def test_imports_go_down_the_floors() -> None:
+    wrong = []
+    for path, tree in modules():
+        if path.stem == "__init__" or path.parent.name == "jobs":
+            continue
+        mine = place(path)
+        assert mine in PLACE, f"{mine} has no floor: put it into FLOORS"
+        for line, name in own_imports(tree):
+            if name in PLACE and not (
+                PLACE[name][0] < PLACE[mine][0] or (PLACE[name][0] == PLACE[mine][0] and PLACE[name][1] < PLACE[mine][1])
+            ):
+                wrong.append(f"{mine}:{line} imports {name}: let {mine} be given it, or move what it needs down")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_wing_has_a_map_and_a_size_one_can_see() -> None:
+    for wing, names in FLOORS.items():
+        if wing not in ("", "ground"):
+            doc = ast.get_docstring(ast.parse((ROOT / "lakelog" / wing / "__init__.py").read_text(encoding="utf-8"))) or ""
+            missing = [name for name in names if f"{name}.py" not in doc]
+            assert not missing, f"lakelog/{wing}/__init__.py does not say what {missing} are for"
+            assert 3 <= len(names) <= 14, f"lakelog/{wing} has {len(names)} files"
+
+
+def test_nothing_in_the_house_is_dead() -> None:
+    for name in PLACE:
+        assert (ROOT / "lakelog" / f"{name.replace('.', '/')}.py").is_file(), f"FLOORS names {name}, which is not there"
+    imported = {name for _, tree in modules() for _, name in own_imports(tree)} | {"cli.main"}
+    assert set(PLACE) <= imported
+
+
+def test_banned_calls_are_not_made() -> None:
+    wrong = []
+    for path, tree in modules():
+        for node in ast.walk(tree):
+            where = f"{path.name}:{getattr(node, 'lineno', 0)}"
+            if isinstance(node, ast.Attribute) and node.attr in BANNED_CALLS:
+                wrong.append(f"{where} .{node.attr}: use {BANNED_CALLS[node.attr]}")
+            elif isinstance(node, ast.Attribute) and node.attr in ("collect", "toLocalIterator") and place(path) not in COLLECTORS:
+                wrong.append(f"{where} .{node.attr}: rows come to the driver only in {', '.join(COLLECTORS)}")
+            elif isinstance(node, ast.Constant) and node.value in BANNED_OPTIONS:
+                wrong.append(f"{where} {node.value}: use {BANNED_OPTIONS[str(node.value)]}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_files_and_functions_can_be_held_in_the_head() -> None:
+    wrong = []
+    for path, tree in modules():
+        lines = len(path.read_text(encoding="utf-8").splitlines())
+        most = JOB_MOST if path.parent.name == "jobs" else LARGER_FILES.get(place(path), (LINES_MOST, ""))[0]
+        if lines > most:
+            wrong.append(f"{path.name} has {lines} lines, at most {most}: a noun has a file, split it")
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                # A docstring may be as long as its reader needs.
+                first = node.body[1] if ast.get_docstring(node) and len(node.body) > 1 else node.body[0]
+                length = (node.end_lineno or node.lineno) - first.lineno + 1
+                if length > LARGER_FUNCTIONS.get(node.name, (FUNCTION_MOST, ""))[0]:
+                    wrong.append(f"{path.name}:{node.lineno} {node.name} has {length} lines, at most {FUNCTION_MOST}: name its steps")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_modules_are_called_by_what_they_are() -> None:
+    for path, _ in modules():
+        assert path.stem not in BANNED_NAMES, f"{path.name}: a function lives with the noun it serves"
+
+
+def test_jobs_hold_no_logic_and_are_in_the_schedule() -> None:
+    schedule = (ROOT / "jobs" / "README.md").read_text(encoding="utf-8")
+    for path, tree in modules():
+        if path.parent.name == "jobs":
+            functions = [node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+            assert functions == ["main"], f"{path.name}: logic belongs to topic.py"
+            assert f"`{path.name}`" in schedule
+
+
+def test_nothing_speaks_of_this_machine_or_of_a_registry() -> None:
+    wrong = []
+    for path in sorted(ROOT.rglob("*")):
+        inside = path.relative_to(ROOT).parts
+        if (
+            path.suffix in {".py", ".md", ".toml", ".json", ".yml", ""}
+            and path.is_file()
+            and not re.match(r"\.(?!ci)|build|dist", inside[0])
+        ):
+            text = path.read_text(encoding="utf-8", errors="replace")
+            wrong += [f"{'/'.join(inside)}: {word}" for word in FOREIGN if word in text]
+    assert not wrong, "\n".join(wrong)
