@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # What is lakelog's among them. A table whose FORMAT is greater was written by a newer lakelog; every table of a topic bears its IDENTITY.
 PREFIX = "lakelog."
 FORMAT, IDENTITY = f"{PREFIX}format", f"{PREFIX}topic.uuid"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 # What Spark shows in place of a value that it takes for a secret, by its name or by itself: url, token, hourly …
 REDACTED = "*********(redacted)"
 # A creation takes one or two seconds from its first file, from which on its path counts as taken, to its commit.
@@ -58,6 +58,20 @@ def require_readable(what: str, stored: Mapping[str, str]) -> None:
     written = stored.get(FORMAT, "1")
     if int(written) > FORMAT_VERSION:
         raise InvalidConfig(f"{what} was written by a newer lakelog (format {written}, this one knows {FORMAT_VERSION}). Upgrade lakelog.")
+
+
+def require_writable(what: str, stored: Mapping[str, str]) -> None:
+    """Refuse to write a table of lakelog's, by its properties, that has an older format.
+
+    Raises:
+        InvalidConfig: naming it and both formats.
+    """
+    written = stored.get(FORMAT, "1")
+    if int(written) < FORMAT_VERSION:
+        raise InvalidConfig(
+            f"{what} has format {written}, this lakelog writes format {FORMAT_VERSION}: it can be read as it is; to write it, upgrade the lake"
+            " once (lake upgrade), when no older lakelog writes it any more. Nothing was changed.", name="UNSUPPORTED_VERSION",
+        )  # fmt: skip
 
 
 def exists(spark: SparkSession, table: TableRef) -> bool:

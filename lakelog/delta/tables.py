@@ -87,15 +87,27 @@ def create(
         return version_committed(rows.sparkSession, table)
 
 
-def overwrite(rows: DataFrame, table: TableRef, *, partitioned_by: str, user_metadata: str | None = None) -> int:
-    """Replace all rows, and the schema, of a table in one commit; properties stay. Returns the version."""
-    writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").option("partitionOverwriteMode", "static")
-    writer = writer.partitionBy(partitioned_by)
+def overwrite(rows: DataFrame, table: TableRef, *, user_metadata: str | None = None) -> int:
+    """Replace all rows, and the schema, of a table in one commit; properties and partitioning stay.
+
+    The rows may be made of the table itself, read in the transaction (`replace`).
+
+    Returns:
+        The version.
+
+    Raises:
+        NotFound: the table is gone; a writer to a path would make one.
+        Conflict: another writer committed meanwhile.
+    """
+    from pyspark.sql import functions as F
+
+    spark = rows.sparkSession
+    writer = rows.writeTo(table.sql()).option("overwriteSchema", "true").option("partitionOverwriteMode", "static")
     writer = writer if user_metadata is None else writer.option("userMetadata", user_metadata)
-    with committing, door(table), during(rows.sparkSession, WRITERS):
-        forget_version(rows.sparkSession)
-        writer.save(table.path) if table.path is not None else writer.saveAsTable(table.sql())
-        return version_committed(rows.sparkSession, table)
+    with committing, door(table), during(spark, WRITERS):
+        forget_version(spark)
+        writer.overwrite(F.lit(True))
+        return version_committed(spark, table)
 
 
 def replace(rows: DataFrame, table: TableRef, where: Column, *, user_metadata: str | None) -> int:

@@ -8,6 +8,8 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from lakelog.delta import table_properties
+from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION
 from lakelog.errors import InvalidConfig, InvalidRequest, NotFound, TopicNotFound
 from lakelog.lake import topic_tables
 from lakelog.lake.lake_table import LakeTable
@@ -17,7 +19,8 @@ from lakelog.model.names import absolute_root, check_topic_name
 from lakelog.model.ordering import OrderingRule
 from lakelog.model.point_in_time import At
 from lakelog.model.records import Types, declared_type, flat_columns
-from lakelog.results import TopicDeleted
+from lakelog.operations import upgrade
+from lakelog.results import TopicDeleted, Upgraded
 from lakelog.topic import Topic
 
 if TYPE_CHECKING:
@@ -65,22 +68,47 @@ class Lake:
         Raises:
             InvalidConfig: an unknown name, an illegal value, or a combination under which a topic without settings of its own could not
                 work (the strategy ``column``, whose fields each topic names for itself); nothing was set.
+            LogIncomplete: a topic that follows would get another ordering rule, but its log no longer holds every record; nothing was set.
 
         Cost: one commit; for `silver.SHAPING` a look at every topic, and a commit on each silver that follows.
         """
-        self._own.opened()
+        table_properties.require_writable(self.root, self._own.opened())
         parsed = parse({name: value for name, value in settings.items() if value is not None}, lake=True)
         known = {setting.lake_name for setting in SETTINGS.values() if not setting.fixed}
         for name in settings:
             if name not in known:
                 raise InvalidConfig(f"There is no lake-wide default {name!r}.{did_you_mean(name, known)}", setting=name)
         after = {**self._own.defaults(), **parsed}
-        TopicConfig({}, {name: text for name, text in after.items() if settings.get(name, text) is not None}).check()
+        after_all = {name: text for name, text in after.items() if settings.get(name, text) is not None}
+        TopicConfig({}, after_all).check()
+        for name in self.topics():
+            self._topic(name).require_whole_for(after_all)
         self._own.set_defaults({name: parsed.get(name) for name in settings})
         if silver.SHAPING & set(settings):
             for name in self.topics():
                 topic = self._topic(name)
                 silver.follow(self.spark, topic.silver, topic.config)
+
+    def upgrade(self) -> Upgraded:
+        """Bring the lake's tables up to this lakelog's format; again, and nothing changes.
+
+        A lake of an older format is read as it is and not written. Upgrade when no older lakelog writes it any more: from then on it refuses.
+        Cut off, the next call goes on.
+
+        Gives: what was done, a sentence each.
+
+        Raises:
+            NotFound: the root is not a lake.
+            Conflict: a writer was first again and again; try again.
+
+        Cost: per topic two commits on each table, for the lake one.
+        """
+        stored = self._own.opened()
+        done = [sentence for name in self.topics() for sentence in upgrade.upgrade(self._topic(name).log, now=self.clock())]
+        if int(stored[FORMAT]) < FORMAT_VERSION:
+            table_properties.change(self.spark, self._own.table, {FORMAT: str(FORMAT_VERSION)})
+            done.append(f"{self._own.table}: format {FORMAT_VERSION}")
+        return Upgraded(self.root, FORMAT_VERSION, done)
 
     def describe(self) -> list[dict[str, Any]]:
         """The lake-wide defaults: Kafka's broker name, value, origin (lake or default) and what it means. No Spark job."""
@@ -169,6 +197,8 @@ class Lake:
         OrderingRule.from_config(settings).version_type(types.value)
         if not is_lake:
             self._own.create()
+        else:
+            table_properties.require_writable(self.root, self._own.opened())
         made = topic_tables.make_log(self.spark, self.root, name, types, partitions=partitions, settings=stored, now=self.clock())
         topic = self._topic(name)
         # Whoever made it is given the time to complete it.

@@ -17,7 +17,9 @@ from lakelog.delta.filesystem import filesystem
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION, IDENTITY, PREFIX
 from lakelog.errors import Conflict, Damaged, Invalid, InvalidRequest
 from lakelog.latest import evolution, silver, views
+from lakelog.latest.progress import LogPlace
 from lakelog.log import bronze
+from lakelog.log.tail import log_end
 from lakelog.model.names import TableRef
 from lakelog.model.records import Types
 from lakelog.topic import Topic
@@ -59,9 +61,11 @@ def make_log(spark: SparkSession, root: str, name: str, types: Types, *, partiti
 def complete(topic: Topic, *, now: int) -> None:
     """Make what a topic has beside its log: the latest table and, in a catalog, the views. Again, and nothing changes.
 
-    The latest table of a topic whose deletion was cut off is replaced.
+    The latest table of a topic whose deletion was cut off is replaced. One that is gone is made anew only where the log is empty: what a
+    log no longer holds would be lost without a word.
 
     Raises:
+        Damaged: the latest table is gone and the log holds records.
         InvalidRequest: a table that is not lakelog's stands there.
         Conflict: another process is completing it, or was cut off before there was a table.
     """
@@ -69,8 +73,15 @@ def complete(topic: Topic, *, now: int) -> None:
     if _is_foreign(stored):
         raise _taken(str(topic.silver), topic.name)
     if stored is None or stored[IDENTITY] != topic.uuid:
+        end = log_end(topic.log)
+        if any(tail.batch is not None for tail in end.tails.values()):
+            raise Damaged(
+                f"{topic.silver}: the latest table of the topic {topic.name} is gone, but its log holds records. Compute it anew with"
+                " merge(rebuild=True)."
+            )
+        places = {index: LogPlace(tail.end, tail.epoch, None) for index, tail in end.tails.items()}
         try:
-            silver.create(topic.log, topic.silver, now=now, replace=stored is not None)
+            silver.create(topic.log, topic.silver, places, now=now, replace=stored is not None)
         except Conflict:
             # Whoever else completes it makes it of the same log.
             table_properties.wait_for(topic.spark, topic.silver, IDENTITY, topic.uuid)

@@ -1,9 +1,10 @@
 """Silver, the latest table: exactly one row per (partition, key), the record the ordering rule puts first.
 
 A merge folds the log from the last merged offset on into silver in **one** MERGE that carries its own progress: control rows in the
-reserved bucket -1 hold, per partition, the last merged offset, the epoch, the rule and the counts. The progress commits with the data,
-travels back with a RESTORE, and gates the merge: it runs only if the control rows are still what it read, so of two merges at once one
-wins and the other starts over. Control rows have ``tombstone = true``: ``WHERE NOT tombstone`` is the live table for any engine.
+reserved bucket -1 hold, per partition, the last merged offset, the append that ends there, the rule and the counts. The progress commits with the data,
+travels back with a RESTORE, and gates the merge: it runs only if all control rows are still what it read, so of two merges at once one
+wins and the other starts over, whichever partitions they move. Control rows have ``tombstone = true``: ``WHERE NOT tombstone`` is the live
+table for any engine.
 
 The costly part of an upsert is to find the rows to replace by key in a large table, three times over in a MERGE. Here one narrow scan
 finds them (key and rank only) and drops what loses; the MERGE then joins on the offset of the row to be replaced, a number. Records that
@@ -12,6 +13,7 @@ all lose touch no data file.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,18 +21,20 @@ from typing import TYPE_CHECKING
 from lakelog.delta import table_properties, tables
 from lakelog.delta.errors import raised
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION, IDENTITY
+from lakelog.errors import Conflict, NotFound
 from lakelog.latest.compare import Compared, compare
 from lakelog.latest.fold import Fold, fold
-from lakelog.latest.progress import CONTROL_BUCKET, Progress, digest_sql
+from lakelog.latest.progress import CONTROL_BUCKET, LogPlace, Progress, control_rows, digest_sql, fingerprint, fingerprint_of
 from lakelog.model.config import TopicConfig
 from lakelog.model.names import TableRef, quoted
 from lakelog.model.records import HEADERS, columns, floor_of, instant
 from lakelog.model.topic_log import TopicLog
+from lakelog.model.widening import shaped
 
 if TYPE_CHECKING:
     import datetime
 
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, Row, SparkSession
     from pyspark.sql.types import DataType, StructType
 
 # The gate: a control row that does not find the one it replaces stops the MERGE before anything is committed. It costs no look at the table.
@@ -82,11 +86,10 @@ def follow(spark: SparkSession, table: TableRef, settings: TopicConfig) -> None:
         table_properties.change(spark, table, wanted)
 
 
-def create(log: TopicLog, table: TableRef, *, now: int, replace: bool) -> None:
-    """Create an empty latest table whose progress stands before the log's first record, or ``replace`` the table there by it."""
-    nothing = dict.fromkeys(range(log.partitions), 0)
-    state = Progress.start(nothing, nothing, {}, rule=log.rule, uuid=log.uuid, generation=0)
-    frame = _control_rows(log, state, list(nothing), now)
+def create(log: TopicLog, table: TableRef, starts: Mapping[int, LogPlace], *, now: int, replace: bool) -> None:
+    """Create an empty latest table whose progress stands at the log's start, or ``replace`` the table there by it."""
+    state = Progress.start(starts, {}, rule=log.rule, uuid=log.uuid, generation=0)
+    frame = _control_rows(log, state, now)
     tables.create(frame, table, partitioned_by=("bucket",), properties=_properties(log), replace=replace, user_metadata=state.note())
 
 
@@ -96,13 +99,12 @@ def _properties(log: TopicLog) -> dict[str, str]:
     return {FORMAT: str(FORMAT_VERSION), IDENTITY: log.uuid, **skipping, **delta_properties(log.config)}
 
 
-def _control_rows(log: TopicLog, state: Progress, partitions: Sequence[int], now: int, replaces: Progress | None = None) -> DataFrame:
-    """Control rows of some partitions in silver's columns; then, where wanted, the offset and digest of the rows they replace."""
+def _control_rows(log: TopicLog, state: Progress, now: int, replaces: Progress | None = None) -> DataFrame:
+    """The control rows of all partitions in silver's columns; then, where wanted, the offset and digest of the rows they replace."""
     from pyspark.sql import functions as F
 
     rows = []
-    for index in sorted(partitions):
-        mark = state.marks[index]
+    for index, mark in sorted(state.marks.items()):
         before = (replaces.marks[index].offset, replaces.marks[index].digest) if replaces else (None, None)
         rows.append((CONTROL_BUCKET, index, mark.offset, mark.epoch, True, mark.control, *before))
     ddl = "bucket INT, partition INT, offset BIGINT, epoch INT, tombstone BOOLEAN, control STRING, match_offset BIGINT, match_digest STRING"
@@ -129,8 +131,11 @@ class Step:
         return sum(counts.get(name, 0) for counts in self.counts.values())
 
 
-def merge(log: TopicLog, table: TableRef, state: Progress, ends: Mapping[int, int], *, now: int) -> tuple[int | None, Step]:
-    """Fold the log up to ``ends`` into silver, in one commit.
+def merge(log: TopicLog, state: Progress, places: Mapping[int, LogPlace], *, bronze_version: int, now: int) -> tuple[int | None, Step]:
+    """Fold the log up to ``places`` into silver, in one commit.
+
+    Bronze is read at ``bronze_version``, silver at the version of ``state``. The commit holds only if every control row of silver is still
+    as in ``state``: whatever changes silver or rewrites the log (a merge, a rebuild, a restore) changes those.
 
     Returns:
         (silver's version, or None when another merge was first: read the progress again; what the step did).
@@ -142,19 +147,39 @@ def merge(log: TopicLog, table: TableRef, state: Progress, ends: Mapping[int, in
     offsets that rewrites the files with replaced rows, or marks those rows where deletion vectors are on. Where most of the touched buckets
     would be rewritten, they are overwritten in one pass instead of the three of a MERGE. The first merge of a topic reads no silver.
     """
-    folded = fold(log, state.next, ends)
-    compared = compare(log, folded, None if state.empty else table)
-    after = state.after(ends, compared.counts)
-    moved = [index for index, end in ends.items() if end > state.next[index]]
-    control = _control_rows(log, after, moved, now, replaces=state)
-    upsert = Upsert(log, table, folded, compared, control, {index: state.marks[index].offset for index in moved}, after.note(), now)
+    table, ends = log.silver, {index: place.end for index, place in places.items()}
+    folded = fold(log, state.next, ends, bronze_version)
+    compared = compare(log, folded, None if state.empty else state.version)
+    after = state.after(places, compared.counts)
+    upsert = Upsert(log, table, folded, compared, state, after, now)
     try:
         version = upsert.overwritten() if _mostly_touched(log, table, compared) else upsert.merged()
     except Exception as error:
         if not raised(error, PROGRESS_MOVED):
             raise
         version = None
-    return version, Step(state.next, dict(ends), compared.counts)
+    return version, Step(state.next, ends, compared.counts)
+
+
+def write_progress(log: TopicLog, before: Progress, after: Progress, *, now: int) -> bool:
+    """Replace silver's control rows in one commit and nothing else. Returns False when they are no longer as in ``before``."""
+    control = _control_rows(log, after, now, replaces=before)
+    try:
+        tables.merge(
+            control,
+            log.silver,
+            on=f"t.bucket = {CONTROL_BUCKET} AND t.bucket = s.bucket AND t.partition = s.partition AND s.match_digest = {digest_sql('t')}",
+            clauses=f"WHEN MATCHED THEN UPDATE SET * {STOP}",
+            scatter=False,
+            user_metadata=after.note(),
+        )
+    except Conflict:
+        return False
+    except Exception as error:
+        if not raised(error, PROGRESS_MOVED):
+            raise
+        return False
+    return True
 
 
 def _mostly_touched(log: TopicLog, table: TableRef, compared: Compared) -> bool:
@@ -167,15 +192,14 @@ def _mostly_touched(log: TopicLog, table: TableRef, compared: Compared) -> bool:
 
 @dataclass(frozen=True)
 class Upsert:
-    """One commit on silver, ready to be written in either of two ways: changes, control rows and the offsets those replace, by partition."""
+    """One commit on silver, ready to be written in either of two ways: the changes, and all control rows before and after it."""
 
     log: TopicLog
     table: TableRef
     folded: Fold
     compared: Compared
-    control: DataFrame
-    moved: dict[int, int]
-    note: str | None
+    before: Progress
+    after: Progress
     now: int
 
     def merged(self) -> int | None:
@@ -183,25 +207,26 @@ class Upsert:
         from pyspark.sql import functions as F
 
         match = F.col("old_offset").alias("match_offset"), F.lit(None).cast("string").alias("match_digest")
-        source = _stored(self.log, self.compared.changes, self.now, *match).unionAll(self.control)
+        control = _control_rows(self.log, self.after, self.now, replaces=self.before)
+        source = _stored(self.log, self.compared.changes, self.now, *match).unionAll(control)
         return tables.merge(
             self.folded.hinted(source),
             self.table,
             on=(
                 f"t.bucket IN ({', '.join(map(str, [CONTROL_BUCKET, *self.compared.buckets]))}) AND t.bucket = s.bucket"
-                f"{_narrowed(self.log, self.compared, list(self.moved.values()))}"
+                f"{_narrowed(self.log, self.compared, [mark.offset for mark in self.before.marks.values()])}"
                 " AND t.partition = s.partition AND t.offset = s.match_offset"
                 f" AND (s.match_digest IS NULL OR s.match_digest = {digest_sql('t')})"
             ),
             clauses=f"WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED AND s.bucket > {CONTROL_BUCKET} THEN INSERT * {STOP}",
             scatter=self.log.config.number("silver.buckets") > 1,
-            user_metadata=self.note,
+            user_metadata=self.after.note(),
         )
 
     def overwritten(self) -> int | None:
         """The touched buckets written anew: the rows that stay, read in the same transaction, and the changes. No shuffle, no outer join.
 
-        The gate is the same: the control rows' digests, read in that transaction, must be those that were known.
+        The gate is the same: the control rows, read in that transaction, must be those that were known.
         """
         from pyspark.sql import functions as F
 
@@ -211,15 +236,20 @@ class Upsert:
         places = ("bucket", "partition", "offset")
         replaced = compared.changes.filter("old_offset IS NOT NULL").select("bucket", "partition", F.col("old_offset").alias("offset"))
         stays = silver.filter(F.col("bucket").isin(compared.buckets)).join(self.folded.hinted(replaced), list(places), "left_anti")
-        controls = silver.filter(F.col("bucket") == CONTROL_BUCKET)
-        known = controls.select(F.col("partition").alias("k_partition"), F.expr(digest_sql()).alias("digest"))
-        stop = F.raise_error(F.lit(PROGRESS_MOVED)).cast("int")
-        gate = F.when(F.col("digest") == F.col("match_digest"), F.lit(CONTROL_BUCKET)).otherwise(stop)
-        gated = self.control.join(F.broadcast(known), F.col("partition") == F.col("k_partition"), "left").withColumn("bucket", gate)
-        rows = stays.select(*names).unionAll(_stored(log, compared.changes, self.now)).unionAll(gated.select(*names))
-        rows = rows.unionAll(controls.filter(~F.col("partition").isin(list(self.moved))).select(*names))
+        rows = stays.select(*names).unionAll(_stored(log, compared.changes, self.now))
+        rows = rows.unionAll(_gated(_control_rows(log, self.after, self.now), silver, self.before.fingerprint))
         where = F.col("bucket").isin([CONTROL_BUCKET, *compared.buckets])
-        return tables.replace(rows, self.table, where, user_metadata=self.note)
+        return tables.replace(rows, self.table, where, user_metadata=self.after.note())
+
+
+def _gated(control: DataFrame, silver: DataFrame, known: str) -> DataFrame:
+    """Control rows that stop the statement unless silver's, read in the same transaction, are those known by their fingerprint."""
+    from pyspark.sql import functions as F
+
+    stop = F.raise_error(F.lit(PROGRESS_MOVED)).cast("int")
+    gate = F.when(F.col("fingerprint") == F.lit(known), F.col("bucket")).otherwise(stop)
+    gated = control.join(F.broadcast(fingerprint_of(silver)), F.lit(True), "left").withColumn("bucket", gate)
+    return gated.select(*control.columns)
 
 
 def _narrowed(log: TopicLog, compared: Compared, progress: list[int]) -> str:
@@ -262,37 +292,69 @@ def _stored(log: TopicLog, rows: DataFrame, now: int, *more: Column) -> DataFram
 
 
 def rebuild(
-    log: TopicLog, table: TableRef, state: Progress, ends: Mapping[int, int], *, epochs: Mapping[int, int], now: int
+    log: TopicLog, starts: Mapping[int, int], places: Mapping[int, LogPlace], *, bronze_version: int, now: int
 ) -> tuple[int | None, Step]:
     """Compute silver anew from the whole log under the topic's present rule, in one commit that replaces all rows.
 
-    A silver that was another log's is replaced, with its columns and properties.
+    Works whatever state silver is in: its control rows missing or twice, another log's (its columns and properties are replaced), or gone.
+    The commit holds only if the control rows are still those found at the beginning.
+
+    Returns:
+        (silver's version, or None when another merge was first; what the step did).
 
     Cost: the whole log is read, silver is written once. Counts start anew.
     """
-    start = dict.fromkeys(ends, 0)
+    start = dict(starts)
+    ends = {index: place.end for index, place in places.items()}
+    try:
+        known: list[Row] | None = control_rows(log.spark, log.silver)
+    except NotFound:
+        known = None
     counts: dict[int, dict[str, int]] = {}
     data = None
-    if any(ends.values()):
-        compared = compare(log, fold(log, start, ends), None)
+    if any(place.batch for place in places.values()):
+        compared = compare(log, fold(log, start, ends, bronze_version), None)
         counts, data = compared.counts, _stored(log, compared.changes, now)
-    after = Progress.start(ends, epochs, counts, rule=log.rule, uuid=log.uuid, generation=state.generation + 1)
-    control = _control_rows(log, after, list(ends), now)
+    generation, ours = _generation(log, known or [])
+    after = Progress.start(places, counts, rule=log.rule, uuid=log.uuid, generation=generation + 1)
+    control = _control_rows(log, after, now)
+    if known is not None and ours:
+        control = _gated(control, tables.read(log.spark, log.silver), fingerprint(known))
     rows = control if data is None else data.unionAll(control)
-    if state.uuid != log.uuid:
-        version = tables.create(
-            rows, table, partitioned_by=("bucket",), properties=_properties(log), replace=True, user_metadata=after.note()
-        )
-    else:
-        version = tables.overwrite(rows, table, partitioned_by="bucket", user_metadata=after.note())
-    return version, Step(start, dict(ends), counts)
+    try:
+        if known is not None and ours:
+            version = tables.overwrite(rows, log.silver, user_metadata=after.note())
+        else:
+            version = tables.create(
+                rows,
+                log.silver,
+                partitioned_by=("bucket",),
+                properties=_properties(log),
+                replace=known is not None,
+                user_metadata=after.note(),
+            )
+    except Exception as error:
+        if not raised(error, PROGRESS_MOVED):
+            raise
+        return None, Step(start, ends, counts)
+    return version, Step(start, ends, counts)
+
+
+def _generation(log: TopicLog, known: Sequence[Row]) -> tuple[int, bool]:
+    """How often silver was computed anew by what its control rows say, and whether the table is this topic's."""
+    controls = [json.loads(row["control"]) for row in known]
+    properties = table_properties.read(log.spark, log.silver) or {}
+    ours = properties.get(IDENTITY) == log.uuid and all(control.get("topic") == log.uuid for control in controls)
+    return max((int(control.get("generation", 0)) for control in controls), default=0), ours
 
 
 # ---- reading ----
 
 
-def rows(spark: SparkSession, table: TableRef, at: int | datetime.datetime | None = None) -> DataFrame:
-    """Silver without its control rows."""
+def rows(log: TopicLog, at: int | datetime.datetime | None = None) -> DataFrame:
+    """Silver without its control rows, now or at a version or time; values in the types that the topic has now."""
     from pyspark.sql import functions as F
 
-    return tables.read(spark, table, at).filter(F.col("bucket") > CONTROL_BUCKET).drop("control")
+    found = tables.read(log.spark, log.silver, at).filter(F.col("bucket") > CONTROL_BUCKET).drop("control")
+    value = shaped(F.col("value"), found.schema["value"].dataType, log.types.value)
+    return found.withColumn("value", value)

@@ -28,11 +28,12 @@ def status(log: TopicLog, name: str, *, now: int) -> TopicStatus:
     end = log_end(log)
     ends = end.ends()
     with tables.door(log.silver):
-        held = {row["tombstone"]: row["count"] for row in silver.rows(log.spark, log.silver).groupBy("tombstone").count().collect()}
+        held = {row["tombstone"]: row["count"] for row in silver.rows(log).groupBy("tombstone").count().collect()}
         records = bronze.records(log).count()
         age = _oldest_age(log, state.next, ends, now)
     partitions = [
-        PartitionStatus(index, 0, tail.end, state.next[index], tail.segment, tail.octets) for index, tail in sorted(end.tails.items())
+        PartitionStatus(index, tail.state.start, tail.end, state.next[index], tail.segment, tail.octets)
+        for index, tail in sorted(end.tails.items())
     ]
     return TopicStatus(
         topic=name,
@@ -48,6 +49,7 @@ def status(log: TopicLog, name: str, *, now: int) -> TopicStatus:
         epoch=end.epoch,
         partitions=partitions,
         counts=state.totals(),
+        intent=end.intent.operation if end.intent else None,
     )
 
 

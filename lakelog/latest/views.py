@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakelog.delta import tables
-from lakelog.log.bronze import RECORD_COLUMNS
+from lakelog.log.rows import RECORD_COLUMNS
 from lakelog.model.names import TableRef, quoted
 from lakelog.model.records import Types, flat_columns
 

@@ -17,14 +17,19 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "cli": ("settings", "output", "doctor", "demo", "context", "topics", "main"),
     "lake": ("topic_tables", "lake_table", "lake"),
     "": ("topic", "commit_log"),
-    "latest": ("progress", "fold", "compare", "silver", "merge", "evolution", "views", "status", "verify"),
+    "operations": ("configure", "repair", "upgrade", "intents"),
+    "latest": ("progress", "fold", "compare", "silver", "evolution", "merge", "views", "status", "verify"),
     "log": (
-        "rows", "ndjson", "sources", "refusal", "staging", "tail", "tokens", "conditions", "guard", "bronze", "append", "bulk", "identity",
+        "rows", "commits", "inspection", "ndjson", "sources", "refusal", "staging", "tail", "tokens", "conditions", "guard", "state", "bronze",
+        "append",
+        "bulk", "identity",
     ),
     "delta": (
         "failpoint", "prerequisites", "session", "errors", "statement", "commit_file", "table_properties", "filesystem", "tables",
     ),
-    "model": ("names", "config", "records", "ordering", "topic_log", "expectations", "segments", "steps", "point_in_time"),
+    "model": (
+        "names", "config", "records", "ordering", "topic_log", "expectations", "log_state", "segments", "steps", "point_in_time", "widening",
+    ),
     "ground": ("errors", "results"),
 }  # fmt: skip
 WINGS = list(FLOORS)
@@ -35,8 +40,9 @@ PLACE = {
 }
 # Where rows come to the driver: bounded metadata behind the doors, and the printing of results.
 COLLECTORS = (
-    "delta.tables", "delta.table_properties", "log.refusal", "log.staging", "log.tail", "log.tokens", "log.conditions", "log.bronze", "log.bulk",
-    "latest.compare", "latest.progress", "latest.silver", "latest.status", "latest.verify", "lake.lake_table", "cli.output",
+    "delta.tables", "delta.table_properties", "log.refusal", "log.staging", "log.tail", "log.tokens", "log.conditions", "log.inspection",
+    "log.bronze", "log.bulk", "latest.compare", "latest.progress", "latest.silver", "latest.status", "latest.verify", "operations.repair",
+    "lake.lake_table", "cli.output",
 )  # fmt: skip
 BANNED_CALLS = {
     "get_type_hints": "inspect.signature with eval_str: Python 3.10 wraps what has the default None in another Optional, options are lost",
@@ -56,8 +62,8 @@ BANNED_NAMES = ("utils", "util", "helpers", "common", "base", "core", "manager",
 LINES_MOST, FUNCTION_MOST, JOB_MOST = 310, 60, 40
 # Larger, with the reason; the number is where it ends.
 LARGER_FILES: dict[str, tuple[int, str]] = {
-    "topic": (330, "the verbs people call, half of it docstrings"),
-    "cli.main": (330, "the verbs of the command line, a function each"),
+    "topic": (400, "the verbs people call, half of it docstrings"),
+    "cli.main": (345, "the verbs of the command line, a function each"),
 }
 LARGER_FUNCTIONS = {"local_session": (70, "a table of Spark settings")}
 # Addresses of registries and paths of a machine, in pieces so that this file does not hold them.
