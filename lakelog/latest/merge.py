@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lakelog.delta import tables
 from lakelog.errors import Damaged, Refused, VersionMismatch
-from lakelog.latest import evolution, silver
+from lakelog.latest import evolution, upsert
 from lakelog.latest.progress import COUNTS, LogPlace, Progress, progress
 from lakelog.log import bronze
 from lakelog.log.state import require_whole, require_writable
@@ -67,7 +67,7 @@ def merge(
     require_writable(log, end)
     if state is None or options.rebuild or (state.rule != log.rule and state.empty):
         require_whole(log, log.name, end)
-        version, step = silver.rebuild(log, end.starts(), places(end), bronze_version=end.version, now=now)
+        version, step = upsert.rebuild(log, end.starts(), places(end), bronze_version=end.version, now=now)
         return (None if version is None else _merged(log.name, version, step, end.ends())), end
     if state.rule != log.rule:
         raise Refused(
@@ -81,7 +81,7 @@ def merge(
     ends = {index: place.end for index, place in step_places.items()}
     if ends == state.next:
         return Merged(log.name, None, ends, ends), end
-    version, step = silver.merge(log, state, step_places, bronze_version=end.version, now=now)
+    version, step = upsert.merge(log, state, step_places, bronze_version=end.version, now=now)
     return (None if version is None else _merged(log.name, version, step, end.ends())), end
 
 
@@ -143,7 +143,7 @@ def _up_to(log: TopicLog, state: Progress, end: LogEnd, max_records: int | None)
     }
 
 
-def _merged(name: str, version: int | None, step: silver.Step, all_ends: Mapping[int, int]) -> Merged:
+def _merged(name: str, version: int | None, step: upsert.Step, all_ends: Mapping[int, int]) -> Merged:
     remaining = sum(all_ends[index] - end for index, end in step.ends.items())
     counts = {count: step.total(count) for count in COUNTS}
     return Merged(name, version, dict(sorted(step.start.items())), dict(sorted(step.ends.items())), remaining=remaining, **counts)

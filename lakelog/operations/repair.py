@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lakelog.delta import tables
 from lakelog.errors import Conflict, Damaged, LogIncomplete
-from lakelog.latest import merge, silver, verify
+from lakelog.latest import merge, upsert, verify
 from lakelog.latest.progress import progress
 from lakelog.log import inspection, state
 from lakelog.log.rows import control_row
@@ -70,7 +70,7 @@ def repair(log: TopicLog, *, now: int) -> Repaired:
 def carry_out(log: TopicLog, end: LogEnd, intent: Intent, *, now: int) -> int | None:
     """Finish a repair that was begun: silver anew under the log's new epoch. Returns silver's version."""
     for _ in range(ATTEMPTS):
-        version, _ = silver.rebuild(log, end.starts(), merge.places(end), bronze_version=end.version, now=now)
+        version, _ = upsert.rebuild(log, end.starts(), merge.places(end), bronze_version=end.version, now=now)
         if version is not None:
             close(log, intent, now=now)
             return version

@@ -13,7 +13,7 @@ import uuid
 from lakelog.delta import table_properties
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION
 from lakelog.errors import Conflict
-from lakelog.latest import silver
+from lakelog.latest import upsert
 from lakelog.latest.progress import Progress, progress
 from lakelog.log import bronze, state
 from lakelog.log.tail import log_end
@@ -77,6 +77,6 @@ def _give_batches(log: TopicLog, *, now: int) -> None:
             index: dataclasses.replace(mark, control=json.dumps({**before.controls[index], "batch": batches.get(index)}, sort_keys=True))
             for index, mark in before.marks.items()
         }
-        if silver.write_progress(log, before, Progress(marks), now=now):
+        if upsert.write_progress(log, before, Progress(marks), now=now):
             return
     raise Conflict(f"{log.name}: merges were first {ATTEMPTS} times in a row. Try again later.")

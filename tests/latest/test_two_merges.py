@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakelog.errors import Damaged
-from lakelog.latest import silver
+from lakelog.latest import upsert
 from lakelog.latest.progress import progress, stored
 from lakelog.log import guard
 
@@ -50,9 +50,9 @@ def test_merges_that_move_different_partitions_do_not_stop_each_other_for_good(
     topic, other = lake.create_topic("t", key="STRING", value="STRING", partitions=2), lake.topic("t")
     topic.append([record("a", 0), record("b", 1)])
     topic.merge()
-    monkeypatch.setattr(silver, "MOSTLY", 0 if way == "replace" else 10)
+    monkeypatch.setattr(upsert, "MOSTLY", 0 if way == "replace" else 10)
     first, go_on, answers = threading.Event(), threading.Event(), {}
-    write = getattr(silver.tables, way)
+    write = getattr(upsert.tables, way)
 
     def paused(*given: Any, **more: Any) -> Any:
         if threading.current_thread() is merging:
@@ -64,7 +64,7 @@ def test_merges_that_move_different_partitions_do_not_stop_each_other_for_good(
         return write(*given, **more)
 
     merging = threading.Thread(target=lambda: answers.update(other=other.merge()))
-    monkeypatch.setattr(silver.tables, way, paused)
+    monkeypatch.setattr(upsert.tables, way, paused)
 
     def append_and_begin_to_merge() -> None:
         other.append([record("b", 1, "w")])
@@ -112,7 +112,7 @@ def test_a_rebuild_does_not_move_progress_backwards(lake: Lake, monkeypatch: pyt
         other.append([record("b", 0)])
         return other.merge()
 
-    seen = overtaken_once(monkeypatch, silver.tables, "overwrite", merge_more)
+    seen = overtaken_once(monkeypatch, upsert.tables, "overwrite", merge_more)
     rebuilt = topic.merge(rebuild=True)
     assert seen[0].to_offsets == {0: 2}
     assert (rebuilt.to_offsets, live(topic)) == ({0: 2}, {"a": "v", "b": "v"})
