@@ -14,7 +14,7 @@ from lakelog.latest import merge, silver, status, verify, views
 from lakelog.log import append, bronze, bulk
 from lakelog.log.sources import requested
 from lakelog.log.state import require_whole
-from lakelog.log.tail import LogEnd, log_end
+from lakelog.log.tail import LogEnd, log_end, true_end
 from lakelog.model import config
 from lakelog.model.config import TopicConfig
 from lakelog.model.names import TableRef
@@ -295,6 +295,9 @@ class Topic:
         self.refresh()
         table_properties.require_writable(self.name, self._stored)
         self._end = None
+        end = true_end(self.log)
+        if end.intent is not None:
+            intents.finish(self.log, end, now=self.clock())
         return repair.repair(self.log, now=self.clock())
 
     def rows(self, at: At = None) -> DataFrame:

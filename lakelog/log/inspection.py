@@ -39,6 +39,8 @@ def problems(log: TopicLog) -> tuple[int, list[str]]:
             found.append(f"{where}: {row['twice']} offsets were given twice")
         if row["strange"]:
             found.append(f"{where}: {row['strange']} records carry no batch of lakelog's: another writer wrote them")
+        if row["unended"]:
+            found.append(f"{where}: {row['unended']} records belong to appends whose batch rows are missing")
         if row["missing"]:
             found.append(f"{where}: {row['missing']} records of its batches are missing")
         if row["outside"]:
@@ -84,7 +86,8 @@ def _by_partition(log: TopicLog) -> DataFrame:
         .agg(
             F.coalesce(F.sum("records"), F.lit(0)).alias("records"),
             F.coalesce(F.sum((F.col("records") - F.col("offsets")) + overlap), F.lit(0)).alias("twice"),
-            F.coalesce(F.sum(F.when(~ours, F.col("records")).otherwise(F.col("unmarked"))), F.lit(0)).alias("strange"),
+            F.coalesce(F.sum(F.when(F.col("batch").isNull(), F.col("records")).otherwise(F.col("unmarked"))), F.lit(0)).alias("strange"),
+            F.coalesce(F.sum(F.when(F.col("end").isNull(), F.col("records") - F.col("unmarked"))), F.lit(0)).alias("unended"),
             F.coalesce(F.sum(lacking), F.lit(0)).alias("missing"),
             F.count_if(ours & (F.col("last") > F.col("end"))).alias("outside"),
             F.min("first").alias("first"),

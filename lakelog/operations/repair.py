@@ -6,6 +6,7 @@ other records. A new epoch tells them apart (SEMANTICS Q19).
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from typing import TYPE_CHECKING
 
@@ -79,12 +80,19 @@ def carry_out(log: TopicLog, end: LogEnd, intent: Intent, *, now: int) -> int | 
 
 
 def _damage(log: TopicLog) -> list[str]:
-    """What the log's commits say is wrong."""
+    """What the log's commits say is wrong, or silver, which remembers what the log held."""
+    found = []
     try:
         newest_commit(log)
     except Damaged as error:
-        return [str(error)]
-    return []
+        found.append(str(error))
+    with contextlib.suppress(Damaged):
+        merged = progress(log.spark, log.silver, from_rows=True)
+        try:
+            merge.require_same_log(log, merged, true_end(log))
+        except Damaged as error:
+            found.append(str(error))
+    return found
 
 
 def _silver_alone(log: TopicLog, *, now: int) -> Repaired:
@@ -92,7 +100,6 @@ def _silver_alone(log: TopicLog, *, now: int) -> Repaired:
     end = log_end(log, pin=True)
     state.require_writable(log, end)
     try:
-        merge.require_same_log(log, progress(log.spark, log.silver, from_rows=True), end)
         _, problems = verify.compared(log)
     except Damaged as error:
         problems = [str(error)]
