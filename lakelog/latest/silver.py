@@ -284,7 +284,7 @@ def rebuild(
             rows, table, partitioned_by=("bucket",), properties=_properties(log), replace=True, user_metadata=after.note()
         )
     else:
-        version = tables.overwrite(rows, table, partitioned_by="bucket", user_metadata=after.note())
+        version = tables.overwrite(rows, table, identity=log.uuid, partitioned_by="bucket", user_metadata=after.note())
     return version, Step(start, dict(ends), counts)
 
 
