@@ -33,9 +33,9 @@ def read(spark: SparkSession, table: TableRef) -> dict[str, str] | None:
 
     Cost: no Spark job, but at most a small one where Spark hides a value; no look at the table where it is as it was.
     """
-    if table in _known and commit_file.stands(table, _known[table][0]):
+    if table in _known and commit_file.stands(spark, table, _known[table][0]):
         return dict(_known[table][1])
-    newest = commit_file.newest(table)
+    newest = commit_file.newest(spark, table)
     try:
         with door(table):
             found = {row[0]: row[1] for row in spark.sql(f"SHOW TBLPROPERTIES {table.sql()}").collect()}
@@ -74,11 +74,6 @@ def require_writable(what: str, stored: Mapping[str, str]) -> None:
         )  # fmt: skip
 
 
-def exists(spark: SparkSession, table: TableRef) -> bool:
-    """Whether the Delta table is there."""
-    return read(spark, table) is not None
-
-
 def appears(spark: SparkSession, table: TableRef, name: str, value: str | None = None) -> bool:
     """Whether a table that another process is creating comes to have a property (this value, if given) within `PATIENCE` seconds."""
     until = time.monotonic() + PATIENCE
@@ -114,7 +109,7 @@ def change(spark: SparkSession, table: TableRef, changes: Mapping[str, str | Non
     """Set properties, or remove those given as None; at most two commits, each of which aborts writers in flight."""
     kept = {name: value for name, value in changes.items() if value is not None}
     gone = [name for name, value in changes.items() if value is None]
-    with committing, door(table):
+    with committing(spark, table), door(table):
         if kept:
             pairs = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in sorted(kept.items()))
             spark.sql(f"ALTER TABLE {table.sql()} SET TBLPROPERTIES ({pairs})")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 import time
 import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from lakelog.delta import table_properties
+from lakelog.delta import table_properties, tables
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION
 from lakelog.errors import InvalidConfig, InvalidRequest, NotFound, TopicNotFound
 from lakelog.lake import topic_tables
@@ -17,7 +18,7 @@ from lakelog.latest import silver, views
 from lakelog.model.config import SETTINGS, TopicConfig, did_you_mean, parse
 from lakelog.model.names import absolute_root, check_topic_name
 from lakelog.model.ordering import OrderingRule
-from lakelog.model.point_in_time import At
+from lakelog.model.point_in_time import At, moment
 from lakelog.model.records import Types, declared_type, flat_columns
 from lakelog.operations import upgrade
 from lakelog.results import TopicDeleted, Upgraded
@@ -213,9 +214,9 @@ class Lake:
         return topic
 
     def delete_topic(self, name: str, *, dry_run: bool = False) -> TopicDeleted:
-        """Delete a topic: its tables with all files, and its views. There is no way back; ask before you call.
+        """Delete a topic: its tables with all files, and its views in a catalog. There is no way back; ask before you call.
 
-        A topic whose creation, once its log was there, or deletion was cut off can be deleted as well.
+        What a creation or deletion that was cut off left can be deleted as well. Temporary views of the session are the caller's and stay.
 
         Args:
             name: the topic.
@@ -225,7 +226,7 @@ class Lake:
 
         Raises:
             TopicNotFound: there is no such topic.
-            Invalid: a table of that name is not lakelog's; nothing was deleted.
+            Invalid: a table of that name is not lakelog's; nothing was deleted. Or nothing here can remove folders at that place.
 
         Cost: no Spark job under a path; every file is removed.
         """
@@ -243,7 +244,10 @@ class Lake:
         return deleted
 
     def sql(self, query: str, *, at: At = None) -> DataFrame:
-        """Run SQL with the views of every topic registered: ``orders``, ``orders_deleted``, ``orders_log``.
+        """Run a query that knows the views of every topic: ``orders``, ``orders_deleted``, ``orders_log``.
+
+        They are known to this query alone and go before views of the session; that has its own views afterwards as before
+        (`Topic.register` gives it a topic's).
 
         Args:
             query: a SELECT.
@@ -255,23 +259,35 @@ class Lake:
         """
         from pyspark.errors import AnalysisException
 
-        registered: list[str] = []
+        known: dict[str, str] = {}
+        existing: list[str] = []
         for name in self.topics():
             try:
-                self._topic(name).register(at)
-                registered.append(name)
+                known |= self._selects(name, at) if views.is_named(name, query) else {}
+                existing += views.names(name)
             except NotFound as error:
                 # A topic whose deletion was cut off is still listed.
                 if at is None and not isinstance(error, TopicNotFound):
                     raise
-                for view in views.names(name):
-                    self.spark.catalog.dropTempView(view)
+        whole = views.over(known, query)
         try:
-            return self.spark.sql(query)
+            frame = self.spark.sql(whole)
+            # Spark Connect analyses a query only when it is asked for something.
+            frame.schema  # noqa: B018
+            return frame
         except AnalysisException as error:
-            first = str(error).strip().splitlines()[0]
-            existing = [view for name in registered for view in views.names(name)]
+            # Where in the statement that it is a part of tells nothing.
+            first = re.sub(r" *\(line \d+, pos \d+\)", "", str(error).strip().splitlines()[0])
             if "TABLE_OR_VIEW_NOT_FOUND" in first:
                 listed = ", ".join(existing) or "none"
                 raise NotFound(f"{first} Views: {listed}.", name="UNKNOWN_TABLE", existing=existing) from error
             raise InvalidRequest(f"The query is wrong: {first}", name="INVALID_QUERY") from error
+
+    def _selects(self, name: str, at: At) -> dict[str, str]:
+        """A topic's views as SELECTs, by name; a version of silver that cannot be read is not found."""
+        topic, version = self._topic(name), moment(at)
+        if isinstance(version, datetime.datetime):
+            version = tables.version_at(self.spark, topic.silver, version)
+        if version is not None:
+            tables.read(self.spark, topic.silver, version)
+        return views.selects(name, topic.silver, topic.bronze, topic.types, version)

@@ -6,6 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from lakelog.delta import table_properties, tables
+from lakelog.delta.statement import committing
 from lakelog.errors import InvalidConfig
 from lakelog.model.names import TableRef, quoted
 from lakelog.model.topic_log import TopicLog
@@ -27,7 +28,7 @@ def apply(spark: SparkSession, table: TableRef, changes: list[Change]) -> None:
         if kind is not None and kind.simpleString() == change.kind:
             continue
         column = ".".join(quoted(name) for name in change.path)
-        with tables.door(table):
+        with committing(spark, table), tables.door(table):
             if change.added:
                 spark.sql(f"ALTER TABLE {table.sql()} ADD COLUMNS ({column} {change.kind})")
             else:

@@ -116,7 +116,8 @@ def append(
     Cost: one Spark job for the guard, one for the write; for each lost race a look at the log's end more. Conditions per key: a scan of
     the partition's keys for those of the batch.
     """
-    touched = sorted({*batch.shares, *terms.expectations})
+    # A batch of no records has a token, which is all that is written.
+    touched = sorted({*batch.shares, *terms.expectations}) or [0]
     epoch, current = captured.epoch, captured
     for attempt in range(ATTEMPTS):
         for index in touched:
@@ -159,7 +160,7 @@ def _end_after(log: TopicLog, version: int, batch_id: str, before: LogEnd, tails
     """The log's end after a commit of our own; None where others committed in between, perhaps to partitions we did not touch."""
     if version != before.version + 1:
         return None
-    file = commit_file.at(log.table, version)
+    file = commit_file.at(log.spark, log.table, version)
     table_properties.stand(log.table, file)
     return LogEnd(version, tails, before.noted, batch_id, file)
 
@@ -172,6 +173,8 @@ def _landed(log: TopicLog, pieces: Mapping[int, Piece], batch_id: str) -> int | 
     """The version in which our own batch stands where we meant it to, after an answer was lost; None when it does not."""
     from pyspark.sql import functions as F
 
+    if not pieces:
+        return version_of(log, batch_id)
     piece = next(iter(pieces.values()))
     with tables.door(log.table):
         table = log_rows(log)
@@ -181,12 +184,9 @@ def _landed(log: TopicLog, pieces: Mapping[int, Piece], batch_id: str) -> int | 
     return version_of(log, batch_id)
 
 
-def version_of(log: TopicLog, batch_id: str, look_back: int = 100) -> int | None:
-    """The version that wrote a batch, when it is among the newest commits."""
-    for row in tables.history(log.spark, log.table, look_back):
-        if f'"{batch_id}"' in (row["userMetadata"] or ""):
-            return int(row["version"])
-    return int(tables.history(log.spark, log.table, 1)[0]["version"])
+def version_of(log: TopicLog, batch_id: str) -> int | None:
+    """The version that wrote a batch; None where its commit is gone from the table's history (`tables.version_with`)."""
+    return tables.version_with(log.spark, log.table, f'"{batch_id}"')
 
 
 def _rows(

@@ -119,12 +119,13 @@ def insert(
     a catalog.
     """
     spark, table = log.spark, log.table
-    if commit_file.is_gone(table):
-        raise _deleted(table)
     view = f"lakelog_{uuid.uuid4().hex}"
     rows.createOrReplaceTempView(view)
     try:
-        with committing, tables.door(table), during(spark, tables.WRITERS), interpreted(spark, count <= FEW):
+        with committing(spark, table), tables.door(table), during(spark, tables.WRITERS), interpreted(spark, count <= FEW):
+            # A folder that is not seen may be there all the same, where a mounted file system remembers what it saw.
+            if commit_file.is_gone(spark, table) and (table_properties.read(spark, table) or {}).get(IDENTITY) != log.uuid:
+                raise _deleted(table)
             tables.forget_version(spark)
             log_rows(log).createOrReplaceTempView(f"{view}_log")
             known = quoted(f"{view}_log")
@@ -133,7 +134,7 @@ def insert(
             found = _appended(guarded, table, user_metadata)
             if not found:
                 return None
-            version = tables.version_committed(spark, table)
+            version = tables.version_committed(spark, table, user_metadata)
     except Exception as error:
         if not raised(error, LOG_GONE):
             raise

@@ -144,7 +144,7 @@ def log_end(log: TopicLog, partitions: Sequence[int] | None = None, known: LogEn
     holds, one small Spark query. What it reads does not grow with the log: files before the noted ends are skipped by their statistics.
     """
     wanted = list(partitions) if partitions is not None else list(range(log.partitions))
-    if known is not None and known.covers(wanted) and commit_file.stands(log.table, known.file):
+    if known is not None and known.covers(wanted) and commit_file.stands(log.spark, log.table, known.file):
         return known
     version, found = newest_commit(log)
     newest = found.get("batch")
@@ -156,7 +156,7 @@ def log_end(log: TopicLog, partitions: Sequence[int] | None = None, known: LogEn
     wrong = [index for index in wanted if tails[index].end < hints.get(index, 0)]
     if wrong:
         tails |= _read(log, wrong, {}, at)
-    return LogEnd(version, tails, hints, newest, commit_file.at(log.table, version))
+    return LogEnd(version, tails, hints, newest, commit_file.at(log.spark, log.table, version))
 
 
 def clusters(hints: Mapping[int, int], most: int = 16) -> list[tuple[int, list[int]]]:

@@ -25,7 +25,8 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "bulk", "identity",
     ),
     "delta": (
-        "failpoint", "prerequisites", "session", "errors", "statement", "commit_file", "table_properties", "filesystem", "tables",
+        "failpoint", "prerequisites", "session", "errors", "location", "lock", "statement", "commit_file", "commits", "table_properties",
+        "filesystem", "tables",
     ),
     "model": (
         "names", "config", "records", "ordering", "topic_log", "expectations", "log_state", "segments", "steps", "point_in_time", "widening",
@@ -40,7 +41,8 @@ PLACE = {
 }
 # Where rows come to the driver: bounded metadata behind the doors, and the printing of results.
 COLLECTORS = (
-    "delta.tables", "delta.table_properties", "log.refusal", "log.staging", "log.tail", "log.tokens", "log.conditions", "log.inspection",
+    "delta.tables", "delta.commits", "delta.filesystem", "delta.table_properties",
+    "log.refusal", "log.staging", "log.tail", "log.tokens", "log.conditions", "log.inspection",
     "log.bronze", "log.bulk", "latest.compare", "latest.progress", "latest.upsert", "latest.status", "latest.verify", "operations.repair",
     "lake.lake_table", "cli.output",
 )  # fmt: skip
