@@ -269,12 +269,21 @@ class Topic:
 
         Raises:
             NotFound: that version or time cannot be read (``snapshot.retention.ms``).
+            Damaged: the table is not as lakelog left it; versions before that can be asked.
         """
+        if at is None:
+            self.require_sound()
         return views.live(self.rows(at), self.types)
 
     def deleted(self, at: At = None) -> DataFrame:
         """The tombstones with their payload, in the columns of `latest`."""
+        if at is None:
+            self.require_sound()
         return views.deleted(self.rows(at), self.types)
+
+    def require_sound(self) -> None:
+        """Raise `Damaged` where the latest table is not as lakelog left it. Cost: at most one small Spark job."""
+        status.require_sound(self.log)
 
     def read(self, partition: int | None = None, offset: int | None = None, limit: int | None = None) -> DataFrame:
         """The log's records, tombstones included, ordered by partition and offset.
@@ -304,8 +313,9 @@ class Topic:
     def register(self, at: At = None) -> None:
         """Make the topic's views known to the session's SQL: ``orders``, ``orders_deleted``, ``orders_log``."""
         live, gone, log = views.names(self.name)
-        self.latest(at).createOrReplaceTempView(live)
-        self.deleted(at).createOrReplaceTempView(gone)
+        rows = self.rows(at)
+        views.live(rows, self.types).createOrReplaceTempView(live)
+        views.deleted(rows, self.types).createOrReplaceTempView(gone)
         bronze.records(self.log).createOrReplaceTempView(log)
 
     def describe(self) -> TopicDescription:

@@ -8,8 +8,9 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from lakelog.errors import InvalidConfig, InvalidRequest, NotFound, TopicNotFound
+from lakelog.errors import InvalidConfig, InvalidRequest, LakelogError, NotFound, TopicNotFound
 from lakelog.lake import topic_tables
+from lakelog.lake.query import query as checked_query
 from lakelog.lake.lake_table import LakeTable
 from lakelog.latest import silver, views
 from lakelog.model.config import SETTINGS, TopicConfig, did_you_mean, parse
@@ -216,26 +217,33 @@ class Lake:
         """Run SQL with the views of every topic registered: ``orders``, ``orders_deleted``, ``orders_log``.
 
         Args:
-            query: a SELECT.
+            query: one SELECT, WITH … SELECT, VALUES, SHOW, DESCRIBE or EXPLAIN.
             at: a version of silver or a time, for the views of the latest tables; topics that have no such version are left out.
 
         Raises:
-            InvalidRequest: the query is wrong.
+            InvalidRequest: the query is wrong, or is another statement; nothing was run.
             NotFound: it names a table or view that is not there; the views are listed.
+            Damaged: it names a topic whose latest table is not as lakelog left it.
         """
         from pyspark.errors import AnalysisException
 
+        query = checked_query(self.spark, query)
         registered: list[str] = []
         for name in self.topics():
+            asked = re.search(rf"\b{name}(_deleted)?\b", query, re.IGNORECASE) is not None
             try:
-                self._topic(name).register(at)
+                topic = self._topic(name)
+                topic.register(at)
                 registered.append(name)
-            except NotFound as error:
-                # A topic whose deletion was cut off is still listed.
-                if at is None and not isinstance(error, TopicNotFound):
+                if asked and at is None:
+                    topic.require_sound()
+            except LakelogError as error:
+                # A topic whose deletion was cut off is still listed; a damaged one is no reason not to ask the others.
+                if asked and at is None and not isinstance(error, TopicNotFound):
                     raise
-                for view in views.names(name):
-                    self.spark.catalog.dropTempView(view)
+                if name not in registered:
+                    for view in views.names(name):
+                        self.spark.catalog.dropTempView(view)
         try:
             return self.spark.sql(query)
         except AnalysisException as error:

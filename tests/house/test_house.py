@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent.parent
 # Imports go down this list; within a wing, to the left.
 FLOORS: dict[str, tuple[str, ...]] = {
     "cli": ("settings", "output", "doctor", "demo", "context", "topics", "main"),
-    "lake": ("topic_tables", "lake_table", "lake"),
+    "lake": ("query", "topic_tables", "lake_table", "lake"),
     "": ("topic", "commit_log"),
     "latest": ("progress", "fold", "compare", "silver", "merge", "evolution", "views", "status", "verify"),
     "log": (
