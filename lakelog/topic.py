@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import table_properties
@@ -21,15 +22,16 @@ from lakelog.model.ordering import OrderingRule
 from lakelog.model.point_in_time import At, moment
 from lakelog.model.records import Types, declared_type
 from lakelog.model.topic_log import TopicLog
-from lakelog.results import Appended, Loaded, Merged, Position, TopicDescription, TopicStatus, Verified
+from lakelog.results import Appended, Loaded, Merged, Position, TopicDescription, TopicStatus, Verified, html_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MERGE_ATTEMPTS = 10
+LOGGER = logging.getLogger("lakelog")
 
 
-@dataclass
+@dataclass(repr=False)
 class Topic:
     """A topic of a lake. Get one from `Lake.create_topic` or `Lake.topic`; every verb reads the configuration anew."""
 
@@ -46,6 +48,16 @@ class Topic:
         self.bronze = TableRef.of(self.root, self.name, "bronze")
         self.silver = TableRef.of(self.root, self.name, "silver")
         self.refresh()
+
+    def _facts(self) -> dict[str, str]:
+        kinds = {"key": self.types.key.simpleString(), "value": self.types.value.simpleString()}
+        return {"root": self.root, **kinds, "partitions": str(self.partitions), "rule": str(self.rule)}
+
+    def __repr__(self) -> str:
+        return f"<Topic {self.name}: {', '.join(f'{name} {fact}' for name, fact in self._facts().items())}>"
+
+    def _repr_html_(self) -> str:
+        return html_table(["topic", *self._facts()], [[self.name, *self._facts().values()]])
 
     def refresh(self) -> None:
         """Read the topic's properties. No Spark job.
@@ -98,6 +110,7 @@ class Topic:
         expected_offset: Mapping[int, int] | None = None,
         token: str | None = None,
         epoch: int | None = None,
+        problems: int = 20,
     ) -> Appended:
         """Append records to the log, all or nothing, in one commit over all partitions they touch.
 
@@ -117,10 +130,11 @@ class Topic:
                 theirs as well; any that does not hold refuses the whole request.
             token: the producer's name for this batch: it is written at most once, a repeat gets the first answer.
             epoch: the generation of the log the writer knows; an older one than the topic's is refused.
+            problems: how many bad records a refusal lists.
 
         Raises:
             FencedEpoch: the epoch is older than the topic's, or the log was restored while the append ran.
-            InvalidRecords: some records are wrong; the error lists the first 20 and counts all.
+            InvalidRecords: some records are wrong; the error lists the first of them and counts all.
             InvalidRequest: columns, files, partitions or expected offsets below -1.
             ExpectedOffsetMismatch: a condition does not hold; it names the first record that does not fit, the offset it would get,
                 and where the log holds these very records already.
@@ -136,8 +150,9 @@ class Topic:
         key (``check.expected.offsets.scope=key``) a scan of the partition's keys. A token costs one look-up.
         """
         self.refresh()
-        asked = append.Asked(expected_offset, token, epoch)
+        asked = append.Asked(expected_offset, token, epoch, problems)
         appended, self._end = append.append(self.log, self.name, source, format, asked, now=self.clock(), known=self._end)
+        LOGGER.info("%s: appended %d records at %s, version %s", self.name, appended.records, appended.offsets, appended.version)
         return appended
 
     def load(
@@ -148,6 +163,7 @@ class Topic:
         identity: str,
         chunk: int = 1_000_000,
         tell: Callable[[int, int], None] = lambda done, total: None,
+        problems: int = 20,
     ) -> Loaded:
         """Bulk load: write long ordered files in chunks; killed and started again, it goes on where the log ends, each record exactly once.
 
@@ -157,6 +173,7 @@ class Topic:
             identity: what the input is, the same at every start: for example its name, size and digest.
             chunk: records a commit; the same at every start.
             tell: called with (records done, records in all) after each chunk.
+            problems: how many bad records a refusal lists.
 
         Raises:
             ExpectedOffsetMismatch: another writer appended in between; the chunks before stand.
@@ -168,7 +185,11 @@ class Topic:
         self.refresh()
         request = requested(self.spark, source, format, self.types)
         self._end = None
-        return bulk.load(self.log, self.name, request, identity=identity, chunk=chunk, now=self.clock(), tell=tell)
+        loaded = bulk.load(
+            self.log, self.name, request, identity=identity, chunk=chunk, now=self.clock(), tell=tell, problems=problems
+        )  # fmt: skip
+        LOGGER.info("%s: loaded %d records in %d chunks at %s", self.name, loaded.records, loaded.chunks, loaded.offsets)
+        return loaded
 
     def merge(self, *, max_records: int | None = None, rebuild: bool = False, expected_version: int | None = None) -> Merged:
         """Fold the log, from the last merged offset to its end, into silver, in one commit; again, and nothing changes.
@@ -199,15 +220,18 @@ class Topic:
             except Conflict:
                 if attempt == MERGE_ATTEMPTS - 1:
                     raise
-                continue
+                merged = None
             if merged is not None:
+                LOGGER.info("%s: merged %d records up to %s, version %s", self.name, merged.records, merged.to_offsets, merged.version)
                 return merged
+            LOGGER.warning("%s: another merge was first; try %d of %d", self.name, attempt + 2, MERGE_ATTEMPTS)
         raise Conflict(f"{self.name}: other merges were first {MERGE_ATTEMPTS} times in a row. Nothing was changed; try again later.")
 
     def configure(self, settings: Mapping[str, Any] | None = None, *, value: str | None = None) -> TopicDescription:
         """Change settings (None removes one), or widen the value's type.
 
-        A change of the ordering rule on a topic with records takes effect with ``merge(rebuild=True)``; until then merges are refused.
+        A change of the ordering rule on a topic with records takes effect with ``merge(rebuild=True)``; until then merges are refused, and the
+        answer's ``warnings`` say so.
 
         Args:
             settings: name to value.
@@ -234,7 +258,9 @@ class Topic:
             views.create(self.spark, self.name, self.root, self.silver, self.bronze, self.types)
         table_properties.change(self.spark, self.bronze, {PREFIX + name: text for name, text in changes.items()})
         silver.follow(self.spark, self.silver, after)
-        return self.describe()
+        LOGGER.info("%s: configured %s", self.name, changes if value is None else {**changes, "value": value})
+        described = self.describe()
+        return replace(described, warnings={**described.warnings, **status.outdated(self.log, self.name)})
 
     # ---- reading ----
 
@@ -305,7 +331,7 @@ class Topic:
             end = ends[partition] if partition is not None else max(ends.values())
             if not 0 <= offset <= end:
                 raise OffsetOutOfRange(
-                    f"{self.name}: offset {offset} is out of range: the log runs from 0 to {end}.", offset=offset, start=0, end=end
+                    f"{self.name}: offset {offset} is out of range: the log holds offsets [0, {end}).", offset=offset, start=0, end=end
                 )
         rows = rows.orderBy("partition", "offset")
         return rows if limit is None else rows.limit(limit)

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from lakelog.errors import InvalidConfig, InvalidRequest, LakelogError, NotFound, TopicNotFound
 from lakelog.lake import topic_tables
-from lakelog.lake.query import query as checked_query
 from lakelog.lake.lake_table import LakeTable
+from lakelog.lake.query import query as checked_query
 from lakelog.latest import silver, views
 from lakelog.model.config import SETTINGS, TopicConfig, did_you_mean, parse
-from lakelog.model.names import absolute_root, check_topic_name
+from lakelog.model.names import absolute_root, check_root, check_topic_name
 from lakelog.model.ordering import OrderingRule
 from lakelog.model.point_in_time import At
 from lakelog.model.records import Types, declared_type, flat_columns
-from lakelog.results import TopicDeleted
+from lakelog.results import TopicDeleted, html_table
 from lakelog.topic import Topic
 
 if TYPE_CHECKING:
@@ -45,14 +45,19 @@ class Lake:
     """
 
     def __init__(self, spark: SparkSession, root: str, *, clock: Callable[[], int] = system_clock) -> None:
-        if not root or ("/" not in root and not all(re.fullmatch(r"\w+", part) for part in root.split("."))):
-            raise InvalidRequest(
-                f"{root!r} is no root: a path holds a / (./lake, /data/lake, s3a://…), a catalog schema is a name like main.lakelog."
-            )
+        check_root(root)
         self.spark = spark
         self.root = absolute_root(root).rstrip("/") or "/"
         self.clock = clock
         self._own = LakeTable(spark, self.root)
+
+    def __repr__(self) -> str:
+        return f"<Lake {self.root}>"
+
+    def _repr_html_(self) -> str:
+        columns = ["topic", "key", "value", "partitions", "rule"]
+        facts = [self._topic(name).describe() for name in (self.topics() if self.is_lake() else [])]
+        return html_table(columns, [[one.topic, one.key, one.value, str(one.partitions), one.rule] for one in facts])
 
     # ---- the lake itself ----
 

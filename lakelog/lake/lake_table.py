@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -79,6 +80,7 @@ class LakeTable:
             except Conflict:
                 if attempt == 19:
                     raise
+                logging.getLogger("lakelog").warning("%s: another writer changed the list of topics; try %d of 20", self.root, attempt + 2)
                 time.sleep(0.1 * attempt)
         return None
 
@@ -110,6 +112,8 @@ class LakeTable:
         from pyarrow import fs
 
         files, path = filesystem(self.root)
+        if files.get_file_info(path).type == fs.FileType.File:
+            raise InvalidRequest(f"{self.root} is a file. The root of a lake is a folder: name another one.", name="NOT_A_LAKE")
         found = [entry.base_name for entry in files.get_file_info(fs.FileSelector(path, allow_not_found=True))]
         # A first topic whose creation was cut off, or is under way, left nothing else.
         found = [name for name in found if not name.startswith(".") and name != "_lakelog"]

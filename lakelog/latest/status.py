@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lakelog.delta import commit_file, tables
 from lakelog.delta.commit_file import CommitFile
+from lakelog.errors import Damaged
 from lakelog.latest import silver
 from lakelog.latest.progress import progress
 from lakelog.log import bronze
@@ -37,6 +38,23 @@ def require_sound(log: TopicLog) -> None:
     progress(log.spark, log.silver)
     if newest is not None:
         _sound[log.silver] = newest
+
+
+def outdated(log: TopicLog, name: str) -> dict[str, str]:
+    """A warning that the latest table was made under another rule than the topic's, by the setting; empty where it was not.
+
+    Cost: as `progress`.
+    """
+    try:
+        state = progress(log.spark, log.silver)
+    except Damaged:
+        return {}
+    if state.empty or state.rule == log.rule:
+        return {}
+    says = (
+        f"{name}: silver was made under the rule {state.rule}, the topic now says {log.rule}. Merges are refused until then: run merge with"
+    )
+    return {"compaction.strategy": f"{says} rebuild once."}
 
 
 def status(log: TopicLog, name: str, *, now: int) -> TopicStatus:

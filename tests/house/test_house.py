@@ -14,7 +14,9 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 # Imports go down this list; within a wing, to the left.
 FLOORS: dict[str, tuple[str, ...]] = {
-    "cli": ("settings", "output", "doctor", "demo", "context", "topics", "main"),
+    "cli": (
+        "settings", "root", "interrupt", "failure", "input", "progress", "output", "rows", "doctor", "demo", "context", "topics", "main",
+    ),
     "lake": ("query", "topic_tables", "lake_table", "lake"),
     "": ("topic", "commit_log"),
     "latest": ("progress", "fold", "compare", "silver", "merge", "evolution", "views", "status", "verify"),
@@ -36,7 +38,7 @@ PLACE = {
 # Where rows come to the driver: bounded metadata behind the doors, and the printing of results.
 COLLECTORS = (
     "delta.tables", "delta.table_properties", "log.refusal", "log.staging", "log.tail", "log.tokens", "log.conditions", "log.bronze", "log.bulk",
-    "latest.compare", "latest.progress", "latest.silver", "latest.status", "latest.verify", "lake.lake_table", "cli.output",
+    "latest.compare", "latest.progress", "latest.silver", "latest.status", "latest.verify", "lake.lake_table", "cli.rows",
 )  # fmt: skip
 BANNED_CALLS = {
     "get_type_hints": "inspect.signature with eval_str: Python 3.10 wraps what has the default None in another Optional, options are lost",
@@ -51,13 +53,15 @@ BANNED_CALLS = {
     "createOrReplaceGlobalTempView": "createOrReplaceTempView, in the session of the caller",
     "toPandas": "show.frame, or collect in a file of COLLECTORS",
 }
+# What only a session of this machine has, in the one file that may know it.
+CLASSIC = {("delta.session", "sparkContext")}
 BANNED_OPTIONS = {"inferSchema": "the types the topic declares", "mergeSchema": "Topic.configure(value=…)"}
 BANNED_NAMES = ("utils", "util", "helpers", "common", "base", "core", "manager", "misc")
 LINES_MOST, FUNCTION_MOST, JOB_MOST = 310, 60, 40
 # Larger, with the reason; the number is where it ends.
 LARGER_FILES: dict[str, tuple[int, str]] = {
-    "topic": (330, "the verbs people call, half of it docstrings"),
-    "cli.main": (330, "the verbs of the command line, a function each"),
+    "topic": (375, "the verbs people call, half of it docstrings"),
+    "cli.main": (360, "the verbs of the command line, a function each"),
 }
 LARGER_FUNCTIONS = {"local_session": (70, "a table of Spark settings")}
 # Addresses of registries and paths of a machine, in pieces so that this file does not hold them.
@@ -144,7 +148,7 @@ def test_banned_calls_are_not_made() -> None:
     for path, tree in modules():
         for node in ast.walk(tree):
             where = f"{path.name}:{getattr(node, 'lineno', 0)}"
-            if isinstance(node, ast.Attribute) and node.attr in BANNED_CALLS:
+            if isinstance(node, ast.Attribute) and node.attr in BANNED_CALLS and (place(path), node.attr) not in CLASSIC:
                 wrong.append(f"{where} .{node.attr}: use {BANNED_CALLS[node.attr]}")
             elif isinstance(node, ast.Attribute) and node.attr in ("collect", "toLocalIterator") and place(path) not in COLLECTORS:
                 wrong.append(f"{where} .{node.attr}: rows come to the driver only in {', '.join(COLLECTORS)}")
