@@ -16,12 +16,13 @@ key, the winner under the topic's *ordering rule*. The folders are the architect
 Each wing's ``__init__`` says which way data takes through its files. Where a change goes: a new header encoding is an expression in
 ``model/ordering.py`` and a value of ``compaction.header.encoding`` in ``model/config.py``; a new source format is a reader in
 ``log/sources.py`` that yields a request; a new status figure is a field of ``results.TopicStatus`` computed in ``latest/status.py``.
-Importing this package imports neither Spark nor Delta.
+Importing this package imports neither Spark nor Delta. The logger ``lakelog`` tells what verbs did (INFO) and when they try again (WARNING).
 """
 
 from __future__ import annotations
 
 import importlib
+import logging
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ _HOMES = {
     "delta.session": ("local_session",),
     "topic": ("Topic",),
 }  # fmt: skip
+logging.getLogger("lakelog").addHandler(logging.NullHandler())
 __version__ = "0.1.0"
 __all__ = [
     "Appended", "CommitLog", "Conflict", "Damaged", "ExpectedOffsetMismatch", "FencedEpoch", "GateFailed", "Invalid", "InvalidConfig", "InvalidRecords",

@@ -71,7 +71,7 @@ class CommitLog:
             try:
                 appended = self.topic.append(placed, expected_offset={self.partition: self.position}, epoch=self.epoch)
             except ExpectedOffsetMismatch as mismatch:
-                missed = f"offsets {self.position} to {mismatch.actual - 1} of partition {self.partition} were written by another"
+                missed = f"offsets [{self.position}, {mismatch.actual}) of partition {self.partition} were written by another"
                 raise ExpectedOffsetMismatch(
                     f"{self.topic.name}: {missed}. Nothing was written: catch_up() returns them; then decide again.",
                     partition=self.partition, record=0, expected=self.position, actual=mismatch.actual, duplicate_of=mismatch.duplicate_of,

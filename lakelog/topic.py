@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -23,15 +24,16 @@ from lakelog.model.point_in_time import At, moment
 from lakelog.model.records import Types, declared_type
 from lakelog.model.topic_log import TopicLog
 from lakelog.operations import configure, intents, repair
-from lakelog.results import Appended, Loaded, Merged, Position, Repaired, TopicDescription, TopicStatus, Verified
+from lakelog.results import Appended, Loaded, Merged, Position, Repaired, TopicDescription, TopicStatus, Verified, html_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MERGE_ATTEMPTS = 10
+LOGGER = logging.getLogger("lakelog")
 
 
-@dataclass
+@dataclass(repr=False)
 class Topic:
     """A topic of a lake. Get one from `Lake.create_topic` or `Lake.topic`; every verb reads the configuration anew."""
 
@@ -48,6 +50,16 @@ class Topic:
         self.bronze = TableRef.of(self.root, self.name, "bronze")
         self.silver = TableRef.of(self.root, self.name, "silver")
         self.refresh()
+
+    def _facts(self) -> dict[str, str]:
+        kinds = {"key": self.types.key.simpleString(), "value": self.types.value.simpleString()}
+        return {"root": self.root, **kinds, "partitions": str(self.partitions), "rule": str(self.rule)}
+
+    def __repr__(self) -> str:
+        return f"<Topic {self.name}: {', '.join(f'{name} {fact}' for name, fact in self._facts().items())}>"
+
+    def _repr_html_(self) -> str:
+        return html_table(["topic", *self._facts()], [[self.name, *self._facts().values()]])
 
     def refresh(self) -> None:
         """Read the topic's properties. No Spark job.
@@ -102,6 +114,7 @@ class Topic:
         expected_offset: Mapping[int, int] | None = None,
         token: str | None = None,
         epoch: int | None = None,
+        problems: int = 20,
     ) -> Appended:
         """Append records to the log, all or nothing, in one commit over all partitions they touch.
 
@@ -121,10 +134,11 @@ class Topic:
                 theirs as well; any that does not hold refuses the whole request.
             token: the producer's name for this batch: it is written at most once, a repeat gets the first answer.
             epoch: the generation of the log the writer knows; an older one than the topic's is refused.
+            problems: how many bad records a refusal lists.
 
         Raises:
             FencedEpoch: the epoch is older than the topic's, or the log was restored while the append ran.
-            InvalidRecords: some records are wrong; the error lists the first 20 and counts all.
+            InvalidRecords: some records are wrong; the error lists the first of them and counts all.
             InvalidRequest: columns, files, partitions or expected offsets below -1.
             ExpectedOffsetMismatch: a condition does not hold; it names the first record that does not fit, the offset it would get,
                 and where the log holds these very records already.
@@ -140,8 +154,9 @@ class Topic:
         key (``check.expected.offsets.scope=key``) a scan of the partition's keys. A token costs one look-up.
         """
         known = self._ready()
-        asked = append.Asked(expected_offset, token, epoch)
+        asked = append.Asked(expected_offset, token, epoch, problems)
         appended, self._end = append.append(self.log, self.name, source, format, asked, now=self.clock(), known=known)
+        LOGGER.info("%s: appended %d records at %s, version %s", self.name, appended.records, appended.offsets, appended.version)
         return appended
 
     def load(
@@ -152,6 +167,7 @@ class Topic:
         identity: str,
         chunk: int = 1_000_000,
         tell: Callable[[int, int], None] = lambda done, total: None,
+        problems: int = 20,
     ) -> Loaded:
         """Bulk load: write long ordered files in chunks; killed and started again, it goes on where the log ends, each record exactly once.
 
@@ -161,6 +177,7 @@ class Topic:
             identity: what the input is, the same at every start: for example its name, size and digest.
             chunk: records a commit; the same at every start.
             tell: called with (records done, records in all) after each chunk.
+            problems: how many bad records a refusal lists.
 
         Raises:
             ExpectedOffsetMismatch: another writer appended in between; the chunks before stand.
@@ -172,7 +189,11 @@ class Topic:
         self._ready()
         request = requested(self.spark, source, format, self.types)
         self._end = None
-        return bulk.load(self.log, self.name, request, identity=identity, chunk=chunk, now=self.clock(), tell=tell)
+        loaded = bulk.load(
+            self.log, self.name, request, identity=identity, chunk=chunk, now=self.clock(), tell=tell, problems=problems
+        )  # fmt: skip
+        LOGGER.info("%s: loaded %d records in %d chunks at %s", self.name, loaded.records, loaded.chunks, loaded.offsets)
+        return loaded
 
     def merge(self, *, max_records: int | None = None, rebuild: bool = False, expected_version: int | None = None) -> Merged:
         """Fold the log, from the last merged offset to its end, into silver, in one commit; again, and nothing changes.
@@ -203,9 +224,11 @@ class Topic:
             except Conflict:
                 if attempt == MERGE_ATTEMPTS - 1:
                     raise
-                continue
+                merged = None
             if merged is not None:
+                LOGGER.info("%s: merged %d records up to %s, version %s", self.name, merged.records, merged.to_offsets, merged.version)
                 return merged
+            LOGGER.warning("%s: another merge was first; try %d of %d", self.name, attempt + 2, MERGE_ATTEMPTS)
         raise Conflict(f"{self.name}: other merges were first {MERGE_ATTEMPTS} times in a row. Nothing was changed; try again later.")
 
     def _ready(self, *, pin: bool = False) -> LogEnd:
@@ -223,7 +246,8 @@ class Topic:
     def configure(self, settings: Mapping[str, Any] | None = None, *, value: str | None = None) -> TopicDescription:
         """Change settings (None removes one), or widen the value's type.
 
-        A change of the ordering rule on a topic with records takes effect with ``merge(rebuild=True)``; until then merges are refused.
+        A change of the ordering rule on a topic with records takes effect with ``merge(rebuild=True)``; until then merges are refused, and the
+        answer's ``warnings`` say so.
 
         Args:
             settings: name to value.
@@ -245,7 +269,9 @@ class Topic:
             self.refresh()
         if settings:
             configure.change_settings(self.log, stored, settings, self.lake_defaults())
-        return self.describe()
+        LOGGER.info("%s: configured %s", self.name, settings if value is None else {**(settings or {}), "value": value})
+        described = self.describe()
+        return replace(described, warnings={**described.warnings, **status.outdated(self.log, self.name)})
 
     def require_whole_for(self, lake_defaults: Mapping[str, str]) -> None:
         """Refuse lake-wide defaults that give this topic another ordering rule while its log lacks records.
@@ -314,12 +340,21 @@ class Topic:
 
         Raises:
             NotFound: that version or time cannot be read (``snapshot.retention.ms``).
+            Damaged: the table is not as lakelog left it; versions before that can be asked.
         """
+        if at is None:
+            self.require_sound()
         return views.live(self.rows(at), self.types)
 
     def deleted(self, at: At = None) -> DataFrame:
         """The tombstones with their payload, in the columns of `latest`."""
+        if at is None:
+            self.require_sound()
         return views.deleted(self.rows(at), self.types)
+
+    def require_sound(self) -> None:
+        """Raise `Damaged` where the latest table is not as lakelog left it. Cost: at most one small Spark job."""
+        status.require_sound(self.log)
 
     def read(self, partition: int | None = None, offset: int | None = None, limit: int | None = None) -> DataFrame:
         """The log's records, tombstones included, ordered by partition and offset.
@@ -342,19 +377,17 @@ class Topic:
             start, end = min(log.starts()[index] for index in wanted), max(log.ends()[index] for index in wanted)
             if not start <= offset <= end:
                 raise OffsetOutOfRange(
-                    f"{self.name}: offset {offset} is out of range: the log runs from {start} to {end}.",
-                    offset=offset,
-                    start=start,
-                    end=end,
-                )
+                    f"{self.name}: offset {offset} is out of range: the log holds offsets [{start}, {end}).", offset=offset, start=start, end=end
+                )  # fmt: skip
         rows = rows.orderBy("partition", "offset")
         return rows if limit is None else rows.limit(limit)
 
     def register(self, at: At = None) -> None:
         """Make the topic's views known to the session's SQL: ``orders``, ``orders_deleted``, ``orders_log``."""
         live, gone, log = views.names(self.name)
-        self.latest(at).createOrReplaceTempView(live)
-        self.deleted(at).createOrReplaceTempView(gone)
+        rows = self.rows(at)
+        views.live(rows, self.types).createOrReplaceTempView(live)
+        views.deleted(rows, self.types).createOrReplaceTempView(gone)
         bronze.records(self.log).createOrReplaceTempView(log)
 
     def describe(self) -> TopicDescription:

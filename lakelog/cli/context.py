@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lakelog.cli import output
-from lakelog.errors import InvalidRequest
+from lakelog.cli.failure import in_cli
+from lakelog.cli.interrupt import Signals
+from lakelog.errors import InvalidRequest, LakelogError
 
 if TYPE_CHECKING:
     from lakelog.cli.settings import Settings
@@ -37,6 +39,7 @@ class Call:
     json: bool = False
     yes: bool = False
     debug: bool = False
+    signals: Signals = field(default_factory=Signals)
 
     def settings(self) -> Settings:
         """Command line, environment and lakelog.toml, in this order."""
@@ -44,10 +47,16 @@ class Call:
 
         return load(root=self.root, config=self.config)
 
-    def lake(self) -> Lake:
-        """The lake, on a Spark session."""
+    def lake(self, topics: Sequence[str] = (), *, creating: bool = False, writing: bool = False) -> Lake:
+        """The lake, on a Spark session; what can be told to be wrong without Spark is told before it starts (`root.require`)."""
+        from lakelog.cli import root
+
+        settings = self.settings()
+        root.require(settings, topics, creating=creating, writing=writing)
         with output.working("starting Spark"):
-            return self.settings().open_lake()
+            lake = settings.open_lake()
+        self.signals.started(lake.spark)
+        return lake
 
     def answer(self, result: Result, text: Callable[[Any], None]) -> None:
         """A result as one JSON object, or as text."""
@@ -70,8 +79,10 @@ class Call:
             raise InvalidRequest(f"{what}: you said no. Nothing was done.")
 
 
-def verb(app: typer.Typer, name: str | None = None) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def verb(app: typer.Typer, name: str | None = None, *, example: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a function a command of ``app``: its first argument is the `Call`, the others are the command's own, then come the common ones.
+
+    ``example`` is shown by its help, and run by a test: the first topic is orders, the file orders.ndjson.
 
     A command that takes ``--config NAME=VALUE`` itself has no ``--config FILE``; there the file is named before the command.
     """
@@ -89,12 +100,16 @@ def verb(app: typer.Typer, name: str | None = None) -> Callable[[Callable[..., N
             before: Call = context.find_root().obj or Call()
             after = {option: given.pop(option) for option in common}
             both = {option: after.get(option) or getattr(before, option) for option in COMMON}
-            function(Call(**both), **given)
+            try:
+                function(Call(**both, signals=before.signals), **given)
+            except LakelogError as error:
+                topic = given.get("topic")
+                raise in_cli(error, topic if isinstance(topic, str) else None) from error.__cause__
 
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         command.__annotations__ = {one.name: one.annotation for one in parameters}
         command.__name__, command.__doc__ = function.__name__, function.__doc__
-        app.command(name)(command)
+        app.command(name, epilog=f"\b\nExample:\n  {example}")(command)
         return function
 
     return register

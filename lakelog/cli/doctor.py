@@ -13,6 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 from lakelog.cli import output
+from lakelog.cli import root as place
 from lakelog.cli.settings import Settings
 from lakelog.delta import prerequisites
 from lakelog.errors import LakelogError, NotReady
@@ -123,6 +124,11 @@ def lake(settings: Settings) -> Iterator[Check]:
                 "two writers", "warn", f"{scheme}:// with Delta's default LogStore cannot arbitrate two writers: commits can be lost",
                 f"Let one process write at a time, or set spark.delta.logStore.{scheme}.impl to a LogStore that can (DynamoDB).",
             )  # fmt: skip
+    wrong = place.problem(settings)
+    if wrong is not None:
+        found, _, todo = str(wrong).partition(". ")
+        yield Check("root", "fail", found, todo)
+        return
     if ":" in root or "/" not in root:
         yield Check("root", "ok", f"{root} (looked at by `lakelog topic list`)")
         return
@@ -134,6 +140,9 @@ def lake(settings: Settings) -> Iterator[Check]:
         yield Check("root", "ok", f"{root} is empty; `lakelog topic create` makes it a lake")
     else:
         yield Check("root", "fail", f"{root} is not a lake, and not empty", "Name the root of a lake, or a new folder.")
+    refused = place.read_only(Path(root))
+    if refused:
+        yield Check("writable", "fail", refused.removesuffix(f". {place.NOT_WRITABLE}"), place.NOT_WRITABLE)
     yield disk(Path(root))
 
 

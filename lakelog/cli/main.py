@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import tempfile
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,14 +17,18 @@ from typing import Annotated, Any
 
 import typer
 
-from lakelog.cli import output
+from lakelog.cli import output, rows
 from lakelog.cli.context import Call, Config, Debug, Json, Name, Root, Yes, verb
+from lakelog.cli.failure import failure, in_cli
+from lakelog.cli.input import as_files, problems_to, require_files
+from lakelog.cli.interrupt import Signals
+from lakelog.cli.progress import watching
 from lakelog.cli.topics import lakes, topics
-from lakelog.errors import Damaged, InvalidRequest, LakelogError
+from lakelog.delta.tables import door
+from lakelog.errors import Damaged, InvalidRequest, LakelogError, TopicNotFound
+from lakelog.lake.query import begun
 from lakelog.model.config import did_you_mean
-
-# Typer's own errors of usage; their home has moved between its releases, their family has not.
-UsageError: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+from lakelog.model.point_in_time import moment
 
 app = typer.Typer(
     name="lakelog",
@@ -61,13 +64,13 @@ def lakelog(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
 ) -> None:
     """Kafka-style compacted topics on Delta Lake: append, merge, query, travel in time."""
-    context.obj = Call(root, config, json, yes, debug)
+    context.obj = Call(root, config, json, yes, debug, context.obj or Signals())
 
 
 # ---- the verbs ----
 
 
-@verb(app)
+@verb(app, example="lakelog append orders orders.ndjson")
 def append(
     call: Call,
     topic: Name,
@@ -80,24 +83,29 @@ def append(
     epoch: Annotated[int | None, typer.Option(min=0, help="The generation of the log the writer knows; an older one is refused.")] = None,
     bulk: Annotated[bool, typer.Option("--bulk", help="Write in chunks; killed and started again, go on where the log ends.")] = False,
     chunk: Annotated[int, typer.Option(min=1, help="With --bulk: records a chunk, the same at every start.")] = 1_000_000,
+    problems: Annotated[Path | None, typer.Option(metavar="FILE", help="Write every bad record's place and reason there.")] = None,
 ) -> None:
     """Append files to a topic's log: as one batch, or with --bulk in chunks."""
     expected = _offsets(expected_offset or [])
     if bulk and (expected or token or epoch is not None or "-" in files):
         raise InvalidRequest("--bulk names its chunks and expects their offsets itself: no --token, --expected-offset, --epoch or -.")
-    target = call.lake().topic(topic)
-    with _input(files, format) as paths, output.working(f"{topic}: appending"):
-        form = "ndjson" if files == ["-"] and not format else format
-        if bulk:
-            from lakelog.log.identity import of_files
+    require_files(files, format)
+    with problems_to(problems) as listed:
+        lake = call.lake([topic], writing=True)
+        target = lake.topic(topic)
+        doing = f"{topic}: appending {output.count(len(files), 'file')}"
+        with as_files(files, format) as paths, watching(doing, lake.spark) as tell:
+            form = "ndjson" if files == ["-"] and not format else format
+            if bulk:
+                from lakelog.log.identity import of_files
 
-            loaded = target.load(paths, format=form, identity=of_files(paths), chunk=chunk, tell=output.progress)
-            return call.answer(loaded, output.loaded)
-        result = target.append(paths, format=form, expected_offset=expected, token=token, epoch=epoch)
+                loaded = target.load(paths, format=form, identity=of_files(paths), chunk=chunk, tell=tell, problems=listed)
+                return call.answer(loaded, output.loaded)
+            result = target.append(paths, format=form, expected_offset=expected, token=token, epoch=epoch, problems=listed)
     return call.answer(result, output.appended)
 
 
-@verb(app)
+@verb(app, example="lakelog merge orders")
 def merge(
     call: Call,
     topic: Annotated[list[str], typer.Argument(metavar="TOPIC", help="The topics, merged one after the other.")],
@@ -106,16 +114,16 @@ def merge(
     expected_version: Annotated[int | None, typer.Option(min=0, help="Refuse unless the latest table is at this version.")] = None,
 ) -> None:
     """Fold what was appended into the latest table."""
-    lake = call.lake()
+    lake = call.lake(topic[:1], writing=True)
     done: list[Mapping[str, Any]] = []
-    for one in topic:
+    for number, one in enumerate(topic, start=1):
         try:
-            with output.working(f"{one}: merging"):
+            with watching(f"{one}: merging" + (f", {number} of {len(topic)} topics" if len(topic) > 1 else ""), lake.spark):
                 result = lake.topic(one).merge(max_records=max_records, rebuild=rebuild, expected_version=expected_version)
         except LakelogError as error:
             if len(topic) > 1:
                 error.details = {**error.details, "merged": done}
-            raise
+            raise in_cli(error, one) from error.__cause__
         done.append(result.to_dict())
         if not call.json:
             output.merged(result)
@@ -123,10 +131,10 @@ def merge(
         output.document(done[0] if len(topic) == 1 else {"merged": done})
 
 
-@verb(app)
+@verb(app, example='lakelog sql "SELECT * FROM orders"')
 def sql(
     call: Call,
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="A SELECT.")],
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="One SELECT, WITH, VALUES, SHOW, DESCRIBE or EXPLAIN.")],
     at: At = None,
     format: Form = "table",
     limit: Limit = None,
@@ -136,14 +144,16 @@ def sql(
     Of a topic orders: orders (live rows), orders_deleted (tombstones), orders_log (records).
     """
     _check_form(format)
+    _check_at(at)
+    begun(query)
     lake = call.lake()
     if at is not None and at.isdigit() and len(lake.topics()) > 1:
         raise InvalidRequest(f"--at {at}: every topic counts its own versions. Give a time, or ask one: lakelog latest TOPIC --at {at}")
-    with output.working("querying"), _query():
-        output.frame(lake.sql(query, at=at), format, limit=limit, whole=call.json)
+    with output.working("querying"), _query(), door(lake.root):
+        rows.frame(lake.sql(query, at=at), format, limit=limit, whole=call.json)
 
 
-@verb(app)
+@verb(app, example="lakelog latest orders --at 1")
 def latest(
     call: Call,
     topic: Name,
@@ -154,11 +164,13 @@ def latest(
 ) -> None:
     """Show a topic's latest table: a live row per key."""
     _check_form(format)
-    source = call.lake().topic(topic)
-    output.frame(source.deleted(at) if deleted else source.latest(at), format, limit=limit, whole=call.json)
+    _check_at(at)
+    source = call.lake([topic]).topic(topic)
+    with door(topic):
+        rows.frame(source.deleted(at) if deleted else source.latest(at), format, limit=limit, whole=call.json)
 
 
-@verb(app)
+@verb(app, example="lakelog read orders --offset 0 --limit 10")
 def read(
     call: Call,
     topic: Name,
@@ -169,32 +181,51 @@ def read(
 ) -> None:
     """Show the log's records by partition and offset.
 
-    --format json gives them as append takes them.
+    --format json gives them as append takes them, --json with partition, offset and epoch.
     """
     _check_form(format)
-    rows = call.lake().topic(topic).read(partition=partition, offset=offset, limit=limit)
-    if call.json:
-        output.document({"records": list(output.records(rows))})
+    source = call.lake([topic]).topic(topic)
+    with door(topic):
+        _read(source.read(partition=partition, offset=offset, limit=limit), format, limit, whole=call.json)
+
+
+def _read(found: Any, format: str, limit: int | None, *, whole: bool) -> None:
+    if whole:
+        output.document({"records": list(rows.records(found, placed=True))})
     elif format == "json":
-        for record in output.records(rows):
+        for record in rows.records(found):
             output.document(record)
     else:
-        output.frame(rows, format, limit=limit)
+        rows.frame(found, format, limit=limit)
 
 
-@verb(app)
+@verb(app, example="lakelog status")
 def status(
     call: Call, topic: Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="All topics when none is named.")] = None
 ) -> None:
     """Show counts, log ends and what waits for a merge."""
-    lake = call.lake()
-    found = [lake.topic(name).status() for name in topic or lake.topics()]
+    lake = call.lake(topic or ())
+    found: list[Any] = []
+    for name in topic or lake.topics():
+        try:
+            found.append(lake.topic(name).status())
+        except TopicNotFound:
+            if topic:
+                raise
+            # It was deleted meanwhile, or that was cut off.
+            continue
+        except LakelogError as error:
+            found.append(output.Unknown(name, in_cli(error, name)))
     if call.json:
-        return output.document({"root": lake.root, "topics": [one.to_dict() for one in found]})
-    return output.status(found)
+        output.document({"root": lake.root, "topics": [one.to_dict() for one in found]})
+    else:
+        output.status(found)
+    wrong = [one.error for one in found if isinstance(one, output.Unknown)]
+    if wrong:
+        raise typer.Exit(wrong[0].exit_code)
 
 
-@verb(app)
+@verb(app, example="lakelog verify orders")
 def verify(
     call: Call,
     topic: Name,
@@ -205,17 +236,17 @@ def verify(
     """Prove a topic by recomputation: other writers, offsets, the latest table."""
     if repair:
         with output.working(f"{topic}: verifying and repairing"):
-            mended = call.lake().topic(topic).repair()
+            mended = call.lake([topic]).topic(topic).repair()
         return call.answer(mended, output.repaired)
     with output.working(f"{topic}: verifying"):
-        found = call.lake().topic(topic).verify()
+        found = call.lake([topic]).topic(topic).verify()
     call.answer(found, output.verified)
     if not found.ok:
         raise typer.Exit(Damaged.exit_code)
     return None
 
 
-@verb(app)
+@verb(app, example="lakelog doctor")
 def doctor(
     call: Call, spark: Annotated[bool, typer.Option("--spark", help="Start Spark too, and write and read a small Delta table.")] = False
 ) -> None:
@@ -228,7 +259,7 @@ def doctor(
         raise typer.Exit(2)
 
 
-@verb(app)
+@verb(app, example="lakelog demo --into ./demo")
 def demo(
     call: Call, into: Annotated[Path | None, typer.Option(help="A new or empty folder; else a temporary one, which stays.")] = None
 ) -> None:
@@ -271,24 +302,10 @@ def _check_form(form: str) -> None:
         raise InvalidRequest(f"--format {form}: must be one of {', '.join(output.FORMATS)}.{did_you_mean(form, output.FORMATS)}")
 
 
-@contextmanager
-def _input(files: Sequence[str], form: str | None) -> Iterator[list[str]]:
-    """The files as Spark finds them, whatever its own folder is; standard input goes through a temporary file."""
-    if "-" not in files:
-        yield [path if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", path) else os.path.abspath(path) for path in files]
-        return
-    if len(files) > 1:
-        raise InvalidRequest("- (standard input) stands alone: append the files with a command of their own.")
-    with tempfile.TemporaryDirectory(prefix="lakelog-") as folder:
-        file = Path(folder, f"stdin.{form or 'ndjson'}")
-        with file.open("wb") as copy:
-            while block := sys.stdin.buffer.read(1 << 20):
-                copy.write(block)
-        try:
-            yield [str(file)]
-        except LakelogError as error:
-            error.args = (str(error).replace(str(file), "standard input"),)
-            raise
+def _check_at(at: str | None) -> None:
+    from lakelog.lake.lake import system_clock
+
+    moment(at, now=system_clock())
 
 
 # ---- the entry ----
@@ -298,29 +315,30 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0, or that of the error (see `lakelog.errors`), 1 for a defect, 130 when interrupted."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     flags = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    signals = Signals()
+    caught: BaseException | None = None
+    code = 0
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), signals.guarding():
             warnings.simplefilter("ignore")
-            return int(typer.main.get_command(app).main(args=arguments, prog_name="lakelog", standalone_mode=False) or 0)
-    except LakelogError as error:
-        caught: Exception = error
-        failure = error
-    except (KeyboardInterrupt, typer.Abort):
-        output.say("Interrupted.")
-        return 130
-    except BrokenPipeError:
+            code = int(typer.main.get_command(app).main(args=arguments, prog_name="lakelog", standalone_mode=False, obj=signals) or 0)
+    except (KeyboardInterrupt, Exception) as error:
+        caught = error
+    if caught is None and signals.received is None:
+        return code
+    if isinstance(caught, BrokenPipeError):
         sys.stdout = open(os.devnull, "w")
         return 0
-    except UsageError as error:
-        caught, failure = error, InvalidRequest(error.format_message())  # type: ignore[attr-defined]
-    except Exception as error:
-        caught, failure = error, LakelogError(f"{type(error).__name__}: {error}", name="UNEXPECTED")
-    if "--debug" in flags:
+    if type(caught).__name__ == "NoArgsIsHelpError":
+        output.say(str(caught))
+        return 2
+    failed = failure(caught, signals.received)
+    if "--debug" in flags and caught is not None:
         traceback.print_exception(caught)
-    output.say(f"Error ({failure.name}): {' '.join(str(failure).split())}")
+    output.say(f"Error ({failed.name}): {' '.join(str(failed).split())}")
     if "--json" in flags:
-        output.document(failure.to_dict())
-    return failure.exit_code
+        output.document(failed.to_dict())
+    return failed.exit_code
 
 
 if __name__ == "__main__":

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import csv
-import datetime
 import json
-import math
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from lakelog.errors import LakelogError
 from lakelog.results import Appended, Loaded, Merged, Repaired, TopicDeleted, TopicDescription, TopicStatus, Upgraded, Verified
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    pass
 
 FORMATS = ("table", "json", "csv")
-# A table on a screen ends here, with a word about the rest; JSON and CSV have every row.
-TABLE_ROWS = 100
+# What is described fits a page where it is no terminal's.
+WIDTH = 100
 
 
 def say(text: str) -> None:
@@ -53,8 +53,8 @@ def working(doing: str) -> Iterator[None]:
 # ---- tables of rows ----
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """A table for people: as wide as the terminal, as wide as needed elsewhere."""
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, width: int = 4000) -> None:
+    """A table for people: as wide as the terminal; elsewhere as needed, up to ``width``."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -67,7 +67,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         shown.add_column(Text(name), justify="right" if numbers else "left", overflow="fold")
     for row in listed:
         shown.add_row(*[Text(cell(value)) for value in row])
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 4000, highlight=False)
+    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else width, highlight=False)
     with console.capture() as captured:
         console.print(shown)
     for text in captured.get().splitlines():
@@ -88,102 +88,13 @@ def cell(value: Any) -> str:
     return text if text.isprintable() else "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
 
 
-def frame(rows: DataFrame, form: str, *, limit: int | None = None, whole: bool = False) -> None:
-    """Print a DataFrame.
-
-    Args:
-        rows: any frame.
-        form: ``table``, ``json`` (an object a line) or ``csv``.
-        limit: at most so many rows; None prints the first 100 as a table and all of them otherwise.
-        whole: one JSON object (``columns`` and ``rows``) in place of the lines.
-    """
-    if limit is not None:
-        rows = rows.limit(limit)
-    kinds = [field.dataType for field in rows.schema.fields]
-    names = rows.schema.names
-    if whole or form == "json":
-        found = (dict(zip(names, map(plain, row, kinds), strict=True)) for row in rows.toLocalIterator())
-        if whole:
-            return document({"columns": names, "rows": list(found)})
-        for one in found:
-            document(one)
-    elif form == "csv":
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(names)
-        for row in rows.toLocalIterator():
-            values = [spelled(value, kind) for value, kind in zip(row, kinds, strict=True)]
-            writer.writerow(
-                "" if value is None else cell(value) if isinstance(value, (bool, Decimal, dict, list)) else value for value in values
-            )
-    else:
-        found_rows = rows.collect() if limit is not None else rows.limit(TABLE_ROWS + 1).collect()
-        shown = found_rows if limit is not None else found_rows[:TABLE_ROWS]
-        table(names, [[spelled(value, kind) for value, kind in zip(row, kinds, strict=True)] for row in shown])
-        if len(shown) < len(found_rows):
-            say(f"The first {TABLE_ROWS} rows; --limit N for another number, --format json or csv for all.")
-    return None
-
-
-def plain(value: Any, kind: Any) -> Any:
-    """A value of a row as JSON has it: times ISO 8601 in UTC, octets as text where they are text, else ``{"hex": …}``."""
-    if value is None:
-        return None
-    name = kind.typeName()
-    if name == "timestamp":
-        return value.astimezone(datetime.timezone.utc).isoformat().replace("+00:00", "Z")
-    if name == "struct":
-        return {field.name: plain(value[field.name], field.dataType) for field in kind.fields}
-    if name == "array":
-        return [plain(item, kind.elementType) for item in value]
-    if name == "map":
-        return {str(plain(key, kind.keyType)): plain(item, kind.valueType) for key, item in value.items()}
-    if name == "binary":
-        return octets(bytes(value))
-    if isinstance(value, Decimal):
-        near = float(value)
-        return near if "e" not in repr(near) and Decimal(repr(near)) == value else str(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value if isinstance(value, (str, int, float)) else str(value)
-
-
-def spelled(value: Any, kind: Any) -> Any:
-    """A value of a row for tables and CSV: as `plain`, a decimal with all digits of its scale."""
-    return value if isinstance(value, Decimal) else plain(value, kind)
-
-
-def octets(value: bytes) -> Any:
-    """Octets as the record format has them: text where they are printable UTF-8, else ``{"hex": …}``."""
-    with contextlib.suppress(UnicodeDecodeError):
-        text = value.decode("utf-8")
-        if text.isprintable():
-            return text
-    return {"hex": value.hex()}
-
-
-def records(rows: DataFrame) -> Iterator[dict[str, Any]]:
-    """The rows of `Topic.read` as NDJSON records, each fit to be appended again; ``offset`` is left out."""
-    kinds = {field.name: field.dataType for field in rows.schema.fields}
-    for row in rows.toLocalIterator():
-        stamp = row["timestamp"].astimezone(datetime.timezone.utc) - datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
-        record = {name: plain(row[name], kinds[name]) for name in ("key", "value")}
-        record |= {"timestamp": stamp // datetime.timedelta(milliseconds=1), "partition": row["partition"]}
-        if row["headers"]:
-            record["headers"] = [[one["key"], None if one["value"] is None else octets(bytes(one["value"]))] for one in row["headers"]]
-        if row["tombstone"]:
-            record["tombstone"] = True
-        yield record
-
-
 # ---- results as text ----
 
 
 def appended(result: Appended) -> None:
     """One line about an append."""
-    spans = [(index, first, end - 1) for index, (first, end) in sorted(result.offsets.items()) if end > first]
-    places = ", ".join(f"partition {index}: offsets {first} to {last}" for index, first, last in spans)
     did = "had appended" if result.repeated else "appended"
-    line(f"{result.topic}: {did} {count(result.records, 'record')}{f' ({places})' if places else ''}")
+    line(f"{result.topic}: {did} {count(result.records, 'record')}{spans(result.offsets)}")
     if result.repeated:
         say(f"The token {result.token} is known: nothing was written, this is the first answer.")
     if result.expected_offsets_checked is False:
@@ -192,14 +103,14 @@ def appended(result: Appended) -> None:
 
 def loaded(result: Loaded) -> None:
     """One line about a bulk load."""
-    spans = ", ".join(f"partition {index}: offsets {first} to {end - 1}" for index, (first, end) in result.offsets.items())
     found = f", {result.found} of them from an earlier start" if result.found else ""
-    line(f"{result.topic}: loaded {count(result.records, 'record')} in {count(result.chunks, 'chunk')}{found} ({spans})")
+    line(f"{result.topic}: loaded {count(result.records, 'record')} in {count(result.chunks, 'chunk')}{found}{spans(result.offsets)}")
 
 
-def progress(done: int, total: int) -> None:
-    """How far a long piece of work is."""
-    say(f"{done} of {total} records")
+def spans(offsets: Mapping[int, tuple[int, int]]) -> str:
+    """Where records stand, by partition: from the first offset to the end, which is the next one to be given."""
+    told = [f"[{first}, {end}) of partition {index}" for index, (first, end) in sorted(offsets.items()) if end > first]
+    return f": offsets {', '.join(told)}" if told else ""
 
 
 def verified(result: Verified) -> None:
@@ -264,7 +175,8 @@ def described(result: TopicDescription) -> None:
     """A topic's identity, then its settings with value and origin."""
     facts = ("topic", "uuid", "key", "value", "partitions", "rule", "bronze", "silver")
     for name in facts:
-        line(f"{name:<12}{getattr(result, name)}")
+        told = textwrap.wrap(str(getattr(result, name)), WIDTH - 12, break_on_hyphens=False)
+        line("\n".join(f"{'' if index else name:<12}{text}" for index, text in enumerate(told)))
     line("")
     settings(result.config)
     warned(result)
@@ -273,20 +185,36 @@ def described(result: TopicDescription) -> None:
 def settings(entries: Iterable[Mapping[str, Any]]) -> None:
     """Settings with value, origin and meaning."""
     rows = [[one["name"], cell(one["value"]), one["origin"], one["says"]] for one in entries]
-    table(["setting", "value", "origin", "meaning"], rows)
+    table(["setting", "value", "origin", "meaning"], rows, width=WIDTH)
 
 
-def status(topics: Sequence[TopicStatus]) -> None:
-    """A line per topic: counts, the log's ends, what waits for a merge and since when, versions, rule."""
+@dataclass(frozen=True)
+class Unknown:
+    """A topic that cannot say where it stands, and why."""
+
+    topic: str
+    error: LakelogError
+
+    def to_dict(self) -> dict[str, Any]:
+        """As an entry among those of `TopicStatus`."""
+        return {"topic": self.topic, **self.error.to_dict()}
+
+
+def status(topics: Sequence[TopicStatus | Unknown]) -> None:
+    """A line per topic: counts, the log's ends, what waits for a merge and since when, versions, rule; on stderr what is wrong with it."""
     columns = ["topic", "records", "keys", "live", "tombstones", "log", "unmerged", "waiting", "bronze", "silver", "rule"]
-    table(columns, [_status_row(one) for one in topics])
+    unknown = ["-"] * (len(columns) - 2)
+    table(columns, [_status_row(one) if isinstance(one, TopicStatus) else [one.topic, *unknown, one.error.name] for one in topics])
+    for one in topics:
+        if isinstance(one, Unknown):
+            say(f"Error ({one.error.name}): {' '.join(str(one.error).split())}")
 
 
 def _status_row(one: TopicStatus) -> list[Any]:
-    spans = [f"{part.log_start_offset}-{part.log_end_offset}" for part in one.partitions]
-    if len(spans) > 1:
-        spans = [f"{part.partition}: {span}" for part, span in zip(one.partitions, spans, strict=True)]
-    shown = ", ".join(spans[:4]) + (", …" if len(spans) > 4 else "")
+    ends = [f"[{part.log_start_offset}, {part.log_end_offset})" for part in one.partitions]
+    if len(ends) > 1:
+        ends = [f"{part.partition}: {span}" for part, span in zip(one.partitions, ends, strict=True)]
+    shown = ", ".join(ends[:4]) + (", …" if len(ends) > 4 else "")
     return [
         one.topic, one.records, one.keys, one.live, one.tombstones, shown, one.unmerged_records,
         age(one.unmerged_age_ms), f"v{one.bronze_version}", f"v{one.silver_version}", one.rule,

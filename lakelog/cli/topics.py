@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from lakelog.cli import output
 from lakelog.cli.context import Call, Name, verb
+from lakelog.cli.failure import spoken
 from lakelog.errors import InvalidConfig, InvalidRequest
+from lakelog.model.config import parse
+from lakelog.model.names import check_topic_name
 
 topics = typer.Typer(help="Create, list, describe, configure, delete topics.", no_args_is_help=True, rich_markup_mode=None)
 lakes = typer.Typer(help="Describe, configure the lake's defaults; upgrade its tables.", no_args_is_help=True, rich_markup_mode=None)
@@ -18,7 +22,7 @@ Settings = Annotated[list[str] | None, typer.Option("--config", metavar="NAME=VA
 Unset = Annotated[list[str] | None, typer.Option("--unset", metavar="NAME", help="A setting to take back; may be given again.")]
 
 
-@verb(topics)
+@verb(topics, example='lakelog topic create orders --key "order_id BIGINT" --value "status STRING, updated_at TIMESTAMP"')
 def create(
     call: Call,
     topic: Name,
@@ -28,11 +32,13 @@ def create(
     setting: Settings = None,
 ) -> None:
     """Create a topic; the first one makes the root a lake."""
-    made = call.lake().create_topic(topic, key=key, value=value, partitions=partitions, config=_pairs(setting)).describe()
+    check_topic_name(topic)
+    settings = parse(_pairs(setting))
+    made = call.lake(creating=True).create_topic(topic, key=key, value=value, partitions=partitions, config=settings).describe()
     call.answer(made, output.created)
 
 
-@verb(topics, "list")
+@verb(topics, "list", example="lakelog topic list")
 def list_topics(call: Call) -> None:
     """List the topics of the lake."""
     names = call.lake().topics()
@@ -43,13 +49,13 @@ def list_topics(call: Call) -> None:
     return None
 
 
-@verb(topics)
+@verb(topics, example="lakelog topic describe orders")
 def describe(call: Call, topic: Name) -> None:
     """Show a topic's types and tables, and every setting with its effective value and origin."""
-    call.answer(call.lake().topic(topic).describe(), output.described)
+    call.answer(call.lake([topic]).topic(topic).describe(), output.described)
 
 
-@verb(topics)
+@verb(topics, example="lakelog topic configure orders --config segment.ms=86400000")
 def configure(
     call: Call,
     topic: Name,
@@ -61,10 +67,13 @@ def configure(
     changes = _changes(setting, unset)
     if not changes and value is None:
         raise InvalidRequest("Nothing to configure: give --config NAME=VALUE, --unset NAME or --value TYPE.")
-    call.answer(call.lake().topic(topic).configure(changes, value=value), output.described)
+    parse({name: text for name, text in changes.items() if text is not None})
+    changed = call.lake([topic], writing=True).topic(topic).configure(changes, value=value)
+    warnings = {name: spoken(sentence, topic) for name, sentence in changed.warnings.items()}
+    call.answer(replace(changed, warnings=warnings), output.described)
 
 
-@verb(topics)
+@verb(topics, example="lakelog topic delete orders --yes")
 def delete(
     call: Call,
     topic: Name,
@@ -78,7 +87,7 @@ def delete(
     call.answer(planned if dry_run else lake.delete_topic(topic), output.deleted)
 
 
-@verb(lakes, "describe")
+@verb(lakes, "describe", example="lakelog lake describe")
 def describe_lake(call: Call) -> None:
     """Show the lake-wide defaults."""
     lake = call.lake()
@@ -88,13 +97,14 @@ def describe_lake(call: Call) -> None:
     return output.settings(entries)
 
 
-@verb(lakes, "configure")
+@verb(lakes, "configure", example="lakelog lake configure --config log.roll.ms=86400000")
 def configure_lake(call: Call, setting: Settings = None, unset: Unset = None) -> None:
     """Change lake-wide defaults; topics that do not say otherwise follow."""
     changes = _changes(setting, unset)
     if not changes:
         raise InvalidRequest("Nothing to configure: give --config NAME=VALUE or --unset NAME.")
-    lake = call.lake()
+    parse({name: text for name, text in changes.items() if text is not None}, lake=True)
+    lake = call.lake(writing=True)
     lake.configure(changes)
     entries = [entry for entry in lake.describe() if entry["name"] in changes]
     if call.json:
@@ -102,7 +112,7 @@ def configure_lake(call: Call, setting: Settings = None, unset: Unset = None) ->
     return output.settings(entries)
 
 
-@verb(lakes, "upgrade")
+@verb(lakes, "upgrade", example="lakelog lake upgrade")
 def upgrade_lake(call: Call) -> None:
     """Bring the tables of an older format up to this one; when no older lakelog writes them any more."""
     call.answer(call.lake().upgrade(), output.upgraded)

@@ -6,7 +6,9 @@ import contextlib
 import re
 from collections.abc import Iterator
 
-from lakelog.errors import Conflict, Damaged, InvalidRequest, LakelogError, NotFound, Refused
+from lakelog.delta.prerequisites import missing_connector
+from lakelog.errors import Conflict, Damaged, InvalidRequest, LakelogError, NotFound, NotReady, Refused
+from lakelog.model.names import scheme_of
 
 NOT_THERE = (
     "DELTA_TABLE_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "DELTA_TABLE_ONLY_OPERATION", "PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND",
@@ -81,6 +83,31 @@ def translated(error: BaseException, table: object) -> LakelogError | None:
         ("DELTA_TRUNCATED_TRANSACTION_LOG", "DELTA_STATE_RECOVER", "DELTA_LOG_FILE", "FAILED_READ_FILE", "DELTA_CHECKPOINT")
     ):
         return Damaged(f"{table}: {first}. A file of the table is missing or broken; look at it, or restore the table, before going on.")
+    return _unreachable(error, table)
+
+
+# What Java says, and what it means, of a place that cannot be opened or written.
+UNWRITABLE = re.compile(
+    r"DELTA_CANNOT_CREATE_LOG_PATH|Permission denied|AccessDenied|AccessControlException|Read-only file system|Mkdirs failed"
+)
+UNCONNECTED = re.compile(r"No FileSystem for scheme \W?(\w+)|Class (org\.apache\.hadoop\.fs\.\S+|com\.google\.\S+) not found")
+
+
+def _unreachable(error: BaseException, table: object) -> LakelogError | None:
+    """A place that Spark cannot open, or cannot write in; None where the error says nothing of that."""
+    told = "\n".join(line for line in str(error).splitlines() if not line.startswith(("\tat ", "\t...")))
+    place, scheme = str(table), scheme_of(str(table))
+    if UNCONNECTED.search(told):
+        remedy = "Put its connector on Spark's class path (spark.jars.packages), or name another root."
+        told = missing_connector(scheme, {}) or f"Spark cannot open {scheme}://. {remedy}"
+        return NotReady(f"{place}: {told}")
+    host = re.search(r"UnknownHostException: ([^\s:]+)", told)
+    if host:
+        return NotReady(f"{place}: there is no host {host[1]}. Correct the root, or the settings of the network.")
+    found = UNWRITABLE.search(told)
+    if found:
+        why = "" if "_" in found[0] else f" ({found[0]})"
+        return NotReady(f"{place}: nothing can be written there{why}. Make it writable for the user who runs this, or name another root.")
     return None
 
 

@@ -46,7 +46,7 @@ def names_in(spark: SparkSession, folder: str) -> list[str]:
         except FileNotFoundError:
             return []
         except NotADirectoryError as error:
-            raise InvalidRequest(f"{folder} is a file. Name a folder.") from error
+            raise InvalidRequest(f"{folder} is a file. The root of a lake is a folder: name another one.", name="NOT_A_LAKE") from error
     from pyspark.sql import functions as F
 
     whole = address(spark, folder).rstrip("/")

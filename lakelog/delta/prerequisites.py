@@ -33,6 +33,13 @@ IVY_SETTINGS = """<ivysettings>
   </chain></resolvers>
 </ivysettings>
 """
+# File systems that Spark itself does not bring: by scheme the artifact that does. `missing_connector` names the version.
+CONNECTORS = {
+    "s3a": "org.apache.hadoop:hadoop-aws",
+    "abfs": "org.apache.hadoop:hadoop-azure",
+    "abfss": "org.apache.hadoop:hadoop-azure",
+    "gs": "com.google.cloud.bigdataoss:gcs-connector",
+}
 # What another program's settings would change about our Java process.
 LEAKING_VARIABLES = ("PYSPARK_SUBMIT_ARGS", "SPARK_HOME", "SPARK_CONF_DIR", "HADOOP_CONF_DIR", "SPARK_REMOTE")
 
@@ -88,6 +95,31 @@ def check_extras() -> tuple[str, str]:
     if importlib.util.find_spec("pandas") is None or importlib.util.find_spec("pyarrow") is None:
         raise NotReady("pandas or pyarrow is not installed. Install them with: pip install 'lakelog[local]'")
     return versions
+
+
+def missing_connector(scheme: str, settings: Mapping[str, str]) -> str:
+    """What is to be done before Spark can open a file system; empty where it can, or nothing is known.
+
+    Args:
+        scheme: of the URI, such as ``s3a``.
+        settings: Spark's, as they were given; they may bring the connector.
+    """
+    named = " ".join(text for name, text in settings.items() if name.startswith(("spark.jars", "spark.driver.extraClassPath")))
+    found = importlib.util.find_spec("pyspark")
+    if found is None or scheme not in ("s3", *CONNECTORS):
+        return ""
+    if scheme == "s3":
+        return "" if "spark.hadoop.fs.s3.impl" in settings else "Spark calls this file system s3a: write s3a:// in place of s3://."
+    group, artifact = CONNECTORS[scheme].split(":")
+    jars = Path((found.submodule_search_locations or [""])[0], "jars")
+    if artifact in named or any(jars.glob(f"{artifact}*.jar")) or f"spark.hadoop.fs.{scheme}.impl" in settings:
+        return ""
+    hadoop = next((jar.stem.rpartition("-")[2] for jar in jars.glob("hadoop-client-api-*.jar")), "VERSION")
+    version = hadoop if group == "org.apache.hadoop" else "hadoop3-2.2.28"
+    return (
+        f"Spark has no connector for {scheme}://. Write into lakelog.toml, under [session.config]:"
+        f' "spark.jars.packages" = "{group}:{artifact}:{version}".'
+    )
 
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:

@@ -164,3 +164,13 @@ def local_session(
         raise NotReady(f"Spark did not start: {_reason(error, written, before)} See {written} and `lakelog doctor`.") from error
     finally:
         os.environ.update(kept)
+
+
+def running_tasks(spark: SparkSession) -> tuple[int, int] | None:
+    """Of the stages that are running: tasks that are done, and all of them. None where none runs, or the session does not tell (Connect)."""
+    try:
+        tracker = spark.sparkContext.statusTracker()
+        stages = [stage for stage in map(tracker.getStageInfo, tracker.getActiveStageIds()) if stage is not None]
+    except Exception:
+        return None
+    return (sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages)) if stages else None

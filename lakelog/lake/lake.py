@@ -14,14 +14,15 @@ from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION
 from lakelog.errors import InvalidConfig, InvalidRequest, NotFound, TopicNotFound
 from lakelog.lake import topic_tables
 from lakelog.lake.lake_table import LakeTable
+from lakelog.lake.query import query as checked_query
 from lakelog.latest import silver, views
 from lakelog.model.config import SETTINGS, TopicConfig, did_you_mean, parse
-from lakelog.model.names import absolute_root, check_topic_name
+from lakelog.model.names import absolute_root, check_root, check_topic_name
 from lakelog.model.ordering import OrderingRule
 from lakelog.model.point_in_time import At, moment
 from lakelog.model.records import Types, declared_type, flat_columns
 from lakelog.operations import upgrade
-from lakelog.results import TopicDeleted, Upgraded
+from lakelog.results import TopicDeleted, Upgraded, html_table
 from lakelog.topic import Topic
 
 if TYPE_CHECKING:
@@ -48,14 +49,19 @@ class Lake:
     """
 
     def __init__(self, spark: SparkSession, root: str, *, clock: Callable[[], int] = system_clock) -> None:
-        if not root or ("/" not in root and not all(re.fullmatch(r"\w+", part) for part in root.split("."))):
-            raise InvalidRequest(
-                f"{root!r} is no root: a path holds a / (./lake, /data/lake, s3a://…), a catalog schema is a name like main.lakelog."
-            )
+        check_root(root)
         self.spark = spark
         self.root = absolute_root(root).rstrip("/") or "/"
         self.clock = clock
         self._own = LakeTable(spark, self.root)
+
+    def __repr__(self) -> str:
+        return f"<Lake {self.root}>"
+
+    def _repr_html_(self) -> str:
+        columns = ["topic", "key", "value", "partitions", "rule"]
+        facts = [self._topic(name).describe() for name in (self.topics() if self.is_lake() else [])]
+        return html_table(columns, [[one.topic, one.key, one.value, str(one.partitions), one.rule] for one in facts])
 
     # ---- the lake itself ----
 
@@ -250,24 +256,33 @@ class Lake:
         (`Topic.register` gives it a topic's).
 
         Args:
-            query: a SELECT.
+            query: one SELECT, WITH … SELECT, VALUES, SHOW, DESCRIBE or EXPLAIN.
             at: a version of silver or a time, for the views of the latest tables; topics that have no such version are left out.
 
         Raises:
-            InvalidRequest: the query is wrong.
+            InvalidRequest: the query is wrong, or is another statement; nothing was run.
             NotFound: it names a table or view that is not there; the views are listed.
+            Damaged: it names a topic whose latest table is not as lakelog left it.
         """
         from pyspark.errors import AnalysisException
 
+        query = checked_query(self.spark, query)
         known: dict[str, str] = {}
         existing: list[str] = []
         for name in self.topics():
-            try:
-                known |= self._selects(name, at) if views.is_named(name, query) else {}
+            if not views.is_named(name, query):
                 existing += views.names(name)
-            except NotFound as error:
+                continue
+            try:
+                known |= self._selects(name, at)
+                existing += views.names(name)
+                if at is None and re.search(rf"(?i)(?<!\w){name}(_deleted)?(?!\w)", query):
+                    self._topic(name).require_sound()
+            except TopicNotFound:
                 # A topic whose deletion was cut off is still listed.
-                if at is None and not isinstance(error, TopicNotFound):
+                continue
+            except NotFound:
+                if at is None:
                     raise
         whole = views.over(known, query)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -79,6 +80,7 @@ class LakeTable:
             except Conflict:
                 if attempt == 19:
                     raise
+                logging.getLogger("lakelog").warning("%s: another writer changed the list of topics; try %d of 20", self.root, attempt + 2)
                 time.sleep(0.1 * attempt)
         return None
 

@@ -5,16 +5,56 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from lakelog.delta import tables
+from lakelog.delta import commit_file, tables
+from lakelog.delta.commit_file import CommitFile
+from lakelog.errors import Damaged
 from lakelog.latest import silver
 from lakelog.latest.progress import progress
 from lakelog.log import bronze
 from lakelog.log.tail import log_end
+from lakelog.model.names import TableRef
 from lakelog.model.topic_log import TopicLog
 from lakelog.results import PartitionStatus, TopicStatus
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+# Latest tables that this process found as lakelog leaves them, and at which commit.
+_sound: dict[TableRef, CommitFile] = {}
+
+
+def require_sound(log: TopicLog) -> None:
+    """Refuse to read a latest table that does not know how far it is: what it holds is not what the log says.
+
+    Raises:
+        Damaged: its control rows are missing, or two for a partition.
+
+    Cost: as `progress`; for a table of this machine that is as it was, two files are looked at.
+    """
+    if commit_file.stands(log.spark, log.silver, _sound.get(log.silver)):
+        return
+    newest = commit_file.newest(log.spark, log.silver)
+    progress(log.spark, log.silver)
+    if newest is not None:
+        _sound[log.silver] = newest
+
+
+def outdated(log: TopicLog, name: str) -> dict[str, str]:
+    """A warning that the latest table was made under another rule than the topic's, by the setting; empty where it was not.
+
+    Cost: as `progress`.
+    """
+    try:
+        state = progress(log.spark, log.silver)
+    except Damaged:
+        return {}
+    if state.empty or state.rule == log.rule:
+        return {}
+    says = (
+        f"{name}: silver was made under the rule {state.rule}, the topic now says {log.rule}. Merges are refused until then: run merge with"
+    )
+    return {"compaction.strategy": f"{says} rebuild once."}
 
 
 def status(log: TopicLog, name: str, *, now: int) -> TopicStatus:

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lakelog.delta import tables
-from lakelog.errors import InvalidRequest
 from lakelog.log.rows import RECORD_COLUMNS
 from lakelog.model.names import TableRef, quoted
 from lakelog.model.records import Types, flat_columns
@@ -18,6 +17,7 @@ from lakelog.model.records import Types, flat_columns
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+DESCRIBED = re.compile(r"\s*DESC(?:RIBE)?(?:\s+TABLE)?(?:\s+EXTENDED)?\s+(`?\w+`?)\s*;?\s*", re.IGNORECASE)
 SPACE = r"(?:\s|--[^\n]*\n|/\*.*?\*/)*"
 QUERY = re.compile(
     rf"(?P<head>{SPACE}(?:(?:EXPLAIN(?:\s+(?:EXTENDED|CODEGEN|COST|FORMATTED))?|DESC(?:RIBE)?\s+QUERY)(?=\W))?)"
@@ -77,18 +77,14 @@ def over(known: Mapping[str, str], query: str) -> str:
 
     Args:
         known: views by name, each a SELECT.
-        query: the query; may be explained or described (``EXPLAIN``, ``DESCRIBE QUERY``).
-
-    Raises:
-        InvalidRequest: it is another statement.
+        query: the query; may be explained or described (``EXPLAIN``, ``DESCRIBE QUERY``). What cannot know views (SHOW) stays as it is.
     """
+    described = DESCRIBED.fullmatch(query)
+    if described and described[1].strip("`").lower() in known:
+        query = f"DESCRIBE QUERY SELECT * FROM {described[1]}"  # noqa: S608 - a view of ours by its name
     found = QUERY.match(query)
     if found is None:
-        first = (query.split() or ["nothing"])[0][:40]
-        raise InvalidRequest(
-            f"{first} begins no query: a query begins with SELECT, WITH, FROM, VALUES or TABLE. Run other statements with the session's sql().",
-            name="INVALID_QUERY",
-        )
+        return query
     if not known:
         return query
     head, rest = query[: found.end("head")], query[found.end("head") :]

@@ -23,11 +23,13 @@ from lakelog.results import Appended
 
 @dataclass(frozen=True)
 class Asked:
-    """What an append is asked: log ends that must hold (partition to offset), a token, the generation of the log the writer knows."""
+    """What an append is asked: log ends that must hold (partition to offset), a token, the generation of the log the writer knows; how many
+    bad records its refusal lists."""
 
     expected_offset: Mapping[int, int] | None = None
     token: str | None = None
     epoch: int | None = None
+    problems: int = 20
 
 
 def append(
@@ -61,7 +63,7 @@ def append(
     stated_ends = stated(asked.expected_offset, log.partitions) if checked else {}
     request = requested(log.spark, source, form, log.types)
     with tables.door(name), tables.source_door():
-        batch = staging.staged(log, request, now)
+        batch = staging.staged(log, request, now, listed=asked.problems)
     per_key = log.config.text("check.expected.offsets.scope") == "key"
     of_records = conditions.expectations(batch) if checked and not per_key else {}
     terms = bronze.Terms(combined(of_records, stated_ends), checked and per_key, mark)

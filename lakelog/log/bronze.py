@@ -13,6 +13,7 @@ An append is one INSERT under a guard (guard.py): the log must still end where t
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections.abc import Mapping
@@ -144,6 +145,7 @@ def append(
         except Conflict:
             version = _landed(log, pieces, batch_id)
             if version is None:
+                logging.getLogger("lakelog").warning("%s: another writer was first; try %d of %d", log.table, attempt + 2, ATTEMPTS)
                 time.sleep(random.uniform(0, min(4.0, 0.25 * 2 ** min(attempt, 4))))
         if version is not None:
             failpoint.reach("append.after_commit")

@@ -23,7 +23,9 @@ from lakelog.model.topic_log import TopicLog
 from lakelog.results import Loaded
 
 
-def load(log: TopicLog, name: str, request: Request, *, identity: str, chunk: int, now: int, tell: Callable[[int, int], None]) -> Loaded:
+def load(
+    log: TopicLog, name: str, request: Request, *, identity: str, chunk: int, now: int, tell: Callable[[int, int], None], problems: int = 20
+) -> Loaded:
     """Write a request chunk by chunk.
 
     Args:
@@ -34,6 +36,7 @@ def load(log: TopicLog, name: str, request: Request, *, identity: str, chunk: in
         chunk: records a chunk; the same at every start.
         now: the time in milliseconds.
         tell: called with (records done, records in all) after each chunk.
+        problems: how many bad records a refusal lists.
 
     Raises:
         ExpectedOffsetMismatch: another writer appended behind the last chunk; the chunks before stand.
@@ -44,7 +47,7 @@ def load(log: TopicLog, name: str, request: Request, *, identity: str, chunk: in
     if chunk < 1:
         raise InvalidRequest(f"chunk={chunk}: it is a number of records, at least 1.")
     with tables.door(name), tables.source_door():
-        whole = staging.staged(log, replace(request, repeatable=False), now)
+        whole = staging.staged(log, replace(request, repeatable=False), now, listed=problems)
     if whole.conditional and log.config.flag("check.expected.offsets"):
         raise InvalidRequest(
             f"{whole.conditional} records expect an offset, but a bulk load gives the expected offsets itself: leave them out, or append"

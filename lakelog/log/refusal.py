@@ -13,25 +13,31 @@ if TYPE_CHECKING:
 
 
 def refused(
-    problems: DataFrame, positions: Mapping[tuple[Any, ...], tuple[int, int, int]], count: int, *, text_files: Sequence[str] = ()
+    problems: DataFrame,
+    positions: Mapping[tuple[Any, ...], tuple[int, int, int]],
+    count: int,
+    *,
+    listed: int = 20,
+    text_files: Sequence[str] = (),
 ) -> InvalidRecords:
-    """The error that lists what is wrong: the first 20 records by position, with the file, and the line in text files.
+    """The error that lists what is wrong: the first records by position, with the file, and the line in text files.
 
     Args:
         problems: the staged rows whose ``problem`` is set.
         positions: (src, block, Spark partition) to (position of its first record, its lowest ``mid``, position of its last).
         count: how many records are wrong.
+        listed: how many of them the error lists.
         text_files: the NDJSON files of the request, all of them, to number their lines.
     """
     from pyspark.sql import functions as F
 
-    rows = problems.orderBy(*ORDER).limit(20).select(*ORDER, "line", "problem").collect()
+    rows = problems.orderBy(*ORDER).limit(listed).select(*ORDER, "line", "problem").collect()
     names = [row["name"] for row in problems.select(F.split("problem", "\t")[0].alias("name")).distinct().collect()]
     lines = _line_numbers(problems.sparkSession, text_files) if text_files else {}
     first_of_file: dict[str, int] = {}
     for (source, _, _), (base, _, _) in positions.items():
         first_of_file[source] = min(base, first_of_file.get(source, base))
-    listed: list[dict[str, Any]] = []
+    told: list[dict[str, Any]] = []
     for row in rows:
         group = (row["src"], row["block"], row["mid"] >> 33)
         base, least, _ = positions[group]
@@ -43,13 +49,13 @@ def refused(
                 entry["line"] = before + row["line"] - least_line + 1
             else:
                 entry["row"] = entry["record"] - first_of_file[row["src"]] + 1
-        listed.append(entry)
+        told.append(entry)
     name = next((name for name in ("INVALID_TIMESTAMP", "INVALID_RECORD", "MESSAGE_TOO_LARGE") if name in names), "INVALID_RECORD")
-    first = listed[0]
+    first = told[0]
     where = [f"{word} {first[word]}" for word in ("line", "row") if word in first]
     at = ", ".join([first["file"], *where]) if "file" in first else f"record {first['record']}"
     more = f" (and {count - 1} more)" if count > 1 else ""
-    return InvalidRecords(f"{at}: {first['reason']}{more}. Nothing of the batch was written.", name=name, problems=listed, count=count)
+    return InvalidRecords(f"{at}: {first['reason']}{more}. Nothing of the batch was written.", name=name, problems=told, count=count)
 
 
 def _shown(source: str) -> str:

@@ -116,7 +116,7 @@ class Batch:
         return rows.withColumn("position", F.row_number().over(Window.partitionBy("partition").orderBy("record")).cast("bigint") - 1)
 
 
-def staged(log: TopicLog, request: Request, now: int) -> Batch:
+def staged(log: TopicLog, request: Request, now: int, *, listed: int = 20) -> Batch:
     """Sum a request up, so that what is counted here is what is written later.
 
     A frame is evaluated exactly once and kept: it might give other rows, or another order, the next time. What is repeatable (a list, Parquet
@@ -142,7 +142,7 @@ def staged(log: TopicLog, request: Request, now: int) -> Batch:
         )
     wrong = sum(row["problems"] for row in groups)
     if wrong:
-        raise refused(rows.filter(F.col("problem").isNotNull()), positions, wrong, text_files=request.text_files)
+        raise refused(rows.filter(F.col("problem").isNotNull()), positions, wrong, listed=listed, text_files=request.text_files)
     return _batch(rows, groups)
 
 

@@ -133,6 +133,17 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f" Did you mean {near[0]}?" if near else ""
 
 
+def _other_name(name: str, known: Mapping[str, Setting]) -> str:
+    """The name to be used in place of an unknown one: what the same setting is called there, else the nearest."""
+    for setting in SETTINGS.values():
+        if name in (setting.name, setting.lake_name) and setting in known.values():
+            there = next(one for one, same in known.items() if same is setting)
+            return f" {'Lake-wide' if there == setting.lake_name else 'For a topic'} it is called {there}."
+        if name == setting.name and setting.fixed:
+            return " Each topic has its own, from its creation on."
+    return did_you_mean(name, known)
+
+
 def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -152,7 +163,9 @@ def parse(settings: Mapping[str, Any], *, lake: bool = False) -> dict[str, str]:
         if name in LATER:
             raise InvalidConfig(f"{name} is not supported yet: setting it would do nothing.", setting=name)
         if name not in known:
-            raise InvalidConfig(f"There is no setting {name!r}.{did_you_mean(name, known)}", setting=name)
+            raise InvalidConfig(
+                f"There is no {'lake-wide default' if lake else 'setting'} {name!r}.{_other_name(name, known)}", setting=name
+            )
         text = _text(value)
         try:
             parsed = known[name].parse(text)

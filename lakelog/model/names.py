@@ -37,6 +37,24 @@ def check_topic_name(name: str) -> None:
         )
 
 
+def check_root(root: str) -> None:
+    """Refuse what is neither a path nor the name of a catalog schema.
+
+    Raises:
+        InvalidRequest: saying what either looks like.
+    """
+    if not root or ("/" not in root and not all(re.fullmatch(r"\w+", part) for part in root.split("."))):
+        raise InvalidRequest(
+            f"{root!r} is no root: a path holds a / (./lake, /data/lake, s3a://…), a catalog schema is a name like main.lakelog."
+        )
+
+
+def scheme_of(location: str) -> str:
+    """The scheme of a URI such as ``s3a://…``; empty for a path."""
+    found = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", location)
+    return found[1] if found else ""
+
+
 def absolute_root(root: str, folder: str | os.PathLike[str] = "") -> str:
     """A root whose relative path is made absolute, from a folder (the current one); URIs and catalog schemas (no ``/``) stay as they are."""
     if "/" not in root or re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", root):

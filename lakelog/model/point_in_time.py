@@ -10,11 +10,15 @@ from lakelog.errors import InvalidRequest
 At = int | str | datetime.datetime | None
 
 
-def moment(at: At) -> int | datetime.datetime | None:
+def moment(at: At, *, now: int | None = None) -> int | datetime.datetime | None:
     """A version as a number, a time with its zone (UTC where it has none); text that is a number is a version.
 
+    Args:
+        at: when.
+        now: the clock in milliseconds, where a time in the future is to be refused.
+
     Raises:
-        InvalidRequest: text that is neither.
+        InvalidRequest: text that is neither, or a time in the future.
     """
     if isinstance(at, str):
         if at.isdigit():
@@ -24,5 +28,7 @@ def moment(at: At) -> int | datetime.datetime | None:
         except ValueError as error:
             raise InvalidRequest(f"at={at!r} is neither a version nor a time like 2026-05-06T12:00:00.") from error
     if isinstance(at, datetime.datetime) and at.tzinfo is None:
-        return at.replace(tzinfo=datetime.timezone.utc)
+        at = at.replace(tzinfo=datetime.timezone.utc)
+    if isinstance(at, datetime.datetime) and now is not None and at.timestamp() * 1000 > now:
+        raise InvalidRequest(f"at={at.isoformat()} lies in the future: nothing can be known of it yet.")
     return at

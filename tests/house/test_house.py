@@ -14,8 +14,10 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 # Imports go down this list; within a wing, to the left.
 FLOORS: dict[str, tuple[str, ...]] = {
-    "cli": ("settings", "output", "doctor", "demo", "context", "topics", "main"),
-    "lake": ("topic_tables", "lake_table", "lake"),
+    "cli": (
+        "settings", "root", "interrupt", "failure", "input", "progress", "output", "rows", "doctor", "demo", "context", "topics", "main",
+    ),
+    "lake": ("query", "topic_tables", "lake_table", "lake"),
     "": ("topic", "commit_log"),
     "operations": ("configure", "repair", "upgrade", "intents"),
     "latest": ("progress", "fold", "compare", "silver", "upsert", "evolution", "merge", "views", "status", "verify"),
@@ -44,7 +46,7 @@ COLLECTORS = (
     "delta.tables", "delta.commits", "delta.filesystem", "delta.table_properties",
     "log.refusal", "log.staging", "log.tail", "log.tokens", "log.conditions", "log.inspection",
     "log.bronze", "log.bulk", "latest.compare", "latest.progress", "latest.upsert", "latest.status", "latest.verify", "operations.repair",
-    "lake.lake_table", "cli.output",
+    "lake.lake_table", "cli.rows",
 )  # fmt: skip
 BANNED_CALLS = {
     "get_type_hints": "inspect.signature with eval_str: Python 3.10 wraps what has the default None in another Optional, options are lost",
@@ -59,13 +61,15 @@ BANNED_CALLS = {
     "createOrReplaceGlobalTempView": "createOrReplaceTempView, in the session of the caller",
     "toPandas": "show.frame, or collect in a file of COLLECTORS",
 }
+# What only a session of this machine has, in the one file that may know it.
+CLASSIC = {("delta.session", "sparkContext")}
 BANNED_OPTIONS = {"inferSchema": "the types the topic declares", "mergeSchema": "Topic.configure(value=…)"}
 BANNED_NAMES = ("utils", "util", "helpers", "common", "base", "core", "manager", "misc")
 LINES_MOST, FUNCTION_MOST, JOB_MOST = 310, 60, 40
 # Larger, with the reason; the number is where it ends.
 LARGER_FILES: dict[str, tuple[int, str]] = {
-    "topic": (400, "the verbs people call, half of it docstrings"),
-    "cli.main": (345, "the verbs of the command line, a function each"),
+    "topic": (440, "the verbs people call, half of it docstrings"),
+    "cli.main": (360, "the verbs of the command line, a function each"),
 }
 LARGER_FUNCTIONS = {"local_session": (70, "a table of Spark settings")}
 # Addresses of registries and paths of a machine, in pieces so that this file does not hold them.
@@ -152,7 +156,7 @@ def test_banned_calls_are_not_made() -> None:
     for path, tree in modules():
         for node in ast.walk(tree):
             where = f"{path.name}:{getattr(node, 'lineno', 0)}"
-            if isinstance(node, ast.Attribute) and node.attr in BANNED_CALLS:
+            if isinstance(node, ast.Attribute) and node.attr in BANNED_CALLS and (place(path), node.attr) not in CLASSIC:
                 wrong.append(f"{where} .{node.attr}: use {BANNED_CALLS[node.attr]}")
             elif isinstance(node, ast.Attribute) and node.attr in ("collect", "toLocalIterator") and place(path) not in COLLECTORS:
                 wrong.append(f"{where} .{node.attr}: rows come to the driver only in {', '.join(COLLECTORS)}")

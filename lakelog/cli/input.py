@@ -1,0 +1,107 @@
+"""The files of an append as the command line names them, standard input among them."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lakelog.errors import InvalidRecords, InvalidRequest, LakelogError, NotFound
+from lakelog.log.sources import file_format
+
+STDIN = "standard input"
+# How many bad records an error lists.
+LISTED = 20
+
+
+def require_files(files: Sequence[str], form: str | None) -> None:
+    """Refuse files that are not there, or whose format is not told. Needs no Spark.
+
+    Raises:
+        InvalidRequest: the format; or standard input beside files.
+        NotFound: the files that are not there.
+    """
+    if "-" in files:
+        if len(files) > 1:
+            raise InvalidRequest("- (standard input) stands alone: append the files with a command of their own.")
+        file_format([], form or "ndjson")
+        return
+    missing = [path for path in files if not _is_uri(path) and not os.path.exists(path) and not glob.glob(path)]
+    if missing:
+        there = "there is no such file" if len(missing) == 1 else f"there are no such files: {', '.join(missing[1:])} neither"
+        raise NotFound(f"{missing[0]}: {there}. Nothing was written.", files=missing)
+    file_format(files, form)
+
+
+@contextlib.contextmanager
+def as_files(files: Sequence[str], form: str | None) -> Iterator[list[str]]:
+    """The files as Spark finds them, whatever its own folder is; standard input goes through a temporary file."""
+    if "-" not in files:
+        yield [path if _is_uri(path) else os.path.abspath(path) for path in files]
+        return
+    with tempfile.TemporaryDirectory(prefix="lakelog-") as folder:
+        file = Path(folder, f"stdin.{form or 'ndjson'}")
+        with file.open("wb") as copy:
+            while block := sys.stdin.buffer.read(1 << 20):
+                copy.write(block)
+        try:
+            yield [str(file)]
+        except LakelogError as error:
+            error.args = (_named(str(error), str(file)),)
+            error.details = _named(dict(error.details), str(file))
+            if isinstance(error, InvalidRecords):
+                error.problems = list(error.details["problems"])
+            raise
+
+
+@contextlib.contextmanager
+def problems_to(file: Path | None) -> Iterator[int]:
+    """Where records are refused, write all of them to a file, a line each; gives how many an error is to list.
+
+    Raises:
+        InvalidRequest: the file cannot be written.
+    """
+    if file is None:
+        yield LISTED
+        return
+    try:
+        file.write_text("", encoding="utf-8")
+    except OSError as error:
+        raise InvalidRequest(f"--problems {file}: {error.strerror}. Name a file that can be written.") from error
+    try:
+        yield 2**31 - 1
+    except InvalidRecords as error:
+        with file.open("w", encoding="utf-8") as written:
+            written.writelines(f"{_place(problem)}: {problem['reason']}\n" for problem in error.problems)
+        few = {"records": error.records[:LISTED], "problems": error.problems[:LISTED]}
+        error.details = {**error.details, **few}
+        error.args = (f"{error} All of them are listed in {file}.",)
+        raise
+
+
+def _place(problem: Mapping[str, Any]) -> str:
+    named = [str(problem["file"])] if "file" in problem else []
+    return ", ".join(
+        [*named, *[f"{word} {problem[word]}" for word in ("line", "row") if word in problem]] or [f"record {problem['record']}"]
+    )
+
+
+def _is_uri(path: str) -> bool:
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", path) is not None
+
+
+def _named(told: Any, file: str) -> Any:
+    """What is told of the temporary file, told of standard input."""
+    if isinstance(told, str):
+        return told.replace(f"file://{file}", STDIN).replace(file, STDIN)
+    if isinstance(told, dict):
+        return {name: _named(value, file) for name, value in told.items()}
+    if isinstance(told, list):
+        return [_named(value, file) for value in told]
+    return told

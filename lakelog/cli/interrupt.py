@@ -1,0 +1,88 @@
+"""Ctrl-C and SIGTERM: the command ends with one line and 128 + the signal's number, its temporary files are removed, no table is half written.
+
+A commit of Delta is one file, so what was being written is in the table as a whole, or not at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from lakelog.errors import LakelogError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
+PATIENCE = 15.0
+
+
+class Interrupted(LakelogError):
+    """A signal ended the command."""
+
+    name = "INTERRUPTED"
+
+    def __init__(self, number: int) -> None:
+        by = NAMES.get(signal.Signals(number), "a signal")
+        super().__init__(f"Stopped by {by}. What was under way is written as a whole, or not at all: `lakelog status` tells.")
+        self.exit_code = 128 + number
+
+
+class _Stop(BaseException):
+    """Raised where the signal finds the command; passes every ``except Exception``."""
+
+
+class Signals:
+    """The signals of one command: `received` is the one that ended it, None as long as none has."""
+
+    def __init__(self) -> None:
+        self.received: int | None = None
+        self._session: SparkSession | None = None
+
+    @contextlib.contextmanager
+    def guarding(self) -> Iterator[None]:
+        """Within it a signal ends the command in good order; a second one at once. Elsewhere than in the main thread nothing changes."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.getsignal(number) for number in NAMES}
+        self._listen()
+        try:
+            yield
+        except _Stop:
+            # `received` tells the caller.
+            pass
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def started(self, session: SparkSession) -> None:
+        """Take note of the session that a signal is to stop. Spark puts a handler of its own in place of ours when it starts."""
+        self._session = session
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == self._end:
+            self._listen()
+
+    def _listen(self) -> None:
+        for number in NAMES:
+            signal.signal(number, self._end)
+
+    def _end(self, number: int, _: FrameType | None) -> None:
+        for each in NAMES:
+            signal.signal(each, signal.SIG_DFL)
+        self.received = number
+        if self._session is not None:
+            # From a thread of its own: this one may be waiting for an answer of Java, and the next answer it reads would be that one.
+            stopping = threading.Thread(target=_stop, args=(self._session,), daemon=True)
+            stopping.start()
+            stopping.join(PATIENCE)
+        raise _Stop
+
+
+def _stop(session: Any) -> None:
+    """End what Spark is doing; then what waits for it goes on, and fails."""
+    with contextlib.suppress(Exception):
+        session.stop()

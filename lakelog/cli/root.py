@@ -1,0 +1,120 @@
+"""The root of a lake as far as it can be looked at without Spark: what is certainly wrong there is told before Spark starts."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from lakelog.cli.settings import Settings
+from lakelog.delta.prerequisites import missing_connector
+from lakelog.errors import InvalidConfig, InvalidRequest, LakelogError, NotFound, NotReady, TopicNotFound
+from lakelog.model.config import did_you_mean
+from lakelog.model.names import check_root, local_path, scheme_of
+
+NOT_WRITABLE = "Make it writable for the user who runs this, or name another root."
+
+
+def problem(settings: Settings) -> LakelogError | None:
+    """Why nothing can work under the root: its name, its catalog, its connector, or a file in its place; None where nothing is known."""
+    root = settings.lake_root()
+    try:
+        check_root(root)
+    except InvalidRequest as error:
+        return error
+    if "/" not in root:
+        return _volatile_catalog(root, settings)
+    missing = missing_connector(scheme_of(root), settings.spark)
+    if missing:
+        return NotReady(f"{root}: {missing}")
+    folder = local(root)
+    if folder is not None and folder.exists() and not folder.is_dir():
+        return InvalidRequest(f"{root} is a file. The root of a lake is a folder: name another one.", name="NOT_A_LAKE")
+    return None
+
+
+def require(settings: Settings, topics: Sequence[str] = (), *, creating: bool = False, writing: bool = False) -> None:
+    """Refuse what cannot work, by a look at the files of this machine.
+
+    Args:
+        settings: they say where the lake is.
+        topics: those that must be there.
+        creating: the root may become a lake.
+        writing: tables are going to be changed.
+
+    Raises:
+        LakelogError: what `problem` gives; the root is no lake; a topic is not there; what is to be written is read-only.
+    """
+    found = problem(settings)
+    if found is not None:
+        raise found
+    root, folder = settings.lake_root(), local(settings.lake_root())
+    if folder is None:
+        return
+    if creating or writing:
+        refused = read_only(folder)
+        if refused:
+            raise NotReady(f"{root}: {refused}")
+    if not is_lake(folder):
+        if creating:
+            return
+        raise NotFound(f"{root} is not a lake: it holds no topics of lakelog. create_topic makes it one.", name="NOT_A_LAKE")
+    for name in topics:
+        if not (folder / name / "bronze" / "_delta_log").is_dir():
+            existing = sorted(there(folder))
+            hint = f"{did_you_mean(name, existing)} Topics: {', '.join(existing) or 'none'}."
+            raise TopicNotFound(f"There is no topic {name} in {root}.{hint}", existing=existing)
+        refused = read_only(folder / name / "silver" / "_delta_log") if writing else ""
+        if refused:
+            raise NotReady(f"{name}: {refused}")
+
+
+def local(root: str) -> Path | None:
+    """The folder of a root on this machine; None for one elsewhere, or a catalog schema."""
+    path = local_path(root) if "/" in root else None
+    return Path(path) if path is not None and path.startswith("/") else None
+
+
+def is_lake(folder: Path) -> bool:
+    """Whether a folder holds a lake."""
+    return (folder / "_lakelog" / "runs" / "_delta_log").is_dir()
+
+
+def there(folder: Path) -> Iterator[str]:
+    """The topics under a folder."""
+    for entry in folder.iterdir():
+        if (entry / "bronze" / "_delta_log").is_dir():
+            yield entry.name
+
+
+def read_only(folder: Path) -> str:
+    """Why nothing can be written in a folder, or where it would be made; empty where something can."""
+    place = next(one for one in (folder, *folder.parents) if one.exists())
+    try:
+        if os.access(place, os.W_OK | os.X_OK):
+            # A right is not yet a place: some file systems let nobody make a folder.
+            os.rmdir(tempfile.mkdtemp(prefix=".lakelog-", dir=place))
+            return ""
+        why = "Permission denied"
+    except OSError as error:
+        why = error.strerror or str(error)
+    return f"nothing can be written in {place} ({why}). {NOT_WRITABLE}"
+
+
+def _volatile_catalog(root: str, settings: Settings) -> LakelogError | None:
+    """A catalog that is gone with the process: what is created there is lost, and its files stay."""
+    catalog = root.split(".")[0] if "." in root else "spark_catalog"
+    if catalog == "spark_catalog":
+        if settings.spark.get("spark.sql.catalogImplementation") == "hive":
+            return None
+        wanted = '"spark.sql.catalogImplementation" = "hive" (Hive\'s metastore, or a local one in ./metastore_db)'
+    else:
+        if f"spark.sql.catalog.{catalog}" in settings.spark:
+            return None
+        wanted = f'"spark.sql.catalog.{catalog}" = "…" (the class of that catalog)'
+    return InvalidConfig(
+        f"{root} is a catalog schema, and this Spark has no catalog that outlasts the command: what is created there would be lost. For a folder"
+        f" write ./{root}. For a catalog write into lakelog.toml, under [session.config]: {wanted}.",
+        root=root,
+    )

@@ -1,0 +1,128 @@
+"""Rows as they are printed: a frame as a table, JSON or CSV, the log's records as append takes them."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import datetime
+import math
+import sys
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from lakelog.cli import output
+from lakelog.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+# A table on a screen ends here, with a word about the rest; JSON and CSV have every row.
+TABLE_ROWS = 100
+
+
+def frame(rows: DataFrame, form: str, *, limit: int | None = None, whole: bool = False) -> None:
+    """Print a DataFrame.
+
+    Args:
+        rows: any frame.
+        form: ``table``, ``json`` (an object a line) or ``csv``.
+        limit: at most so many rows; None prints the first 100 as a table and all of them otherwise.
+        whole: one JSON object (``columns`` and ``rows``) in place of the lines.
+    """
+    if whole or form == "json":
+        _require_names(rows.schema)
+    if limit is not None:
+        rows = rows.limit(limit)
+    kinds = [field.dataType for field in rows.schema.fields]
+    names = rows.schema.names
+    if whole or form == "json":
+        found = (dict(zip(names, map(plain, row, kinds), strict=True)) for row in rows.toLocalIterator())
+        if whole:
+            return output.document({"columns": names, "rows": list(found)})
+        for one in found:
+            output.document(one)
+    elif form == "csv":
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(names)
+        for row in rows.toLocalIterator():
+            values = [spelled(value, kind) for value, kind in zip(row, kinds, strict=True)]
+            writer.writerow(
+                "" if value is None else output.cell(value) if isinstance(value, (bool, Decimal, dict, list)) else value for value in values
+            )
+    else:
+        found_rows = rows.collect() if limit is not None else rows.limit(TABLE_ROWS + 1).collect()
+        shown = found_rows if limit is not None else found_rows[:TABLE_ROWS]
+        output.table(names, [[spelled(value, kind) for value, kind in zip(row, kinds, strict=True)] for row in shown])
+        if len(shown) < len(found_rows):
+            output.say(f"The first {TABLE_ROWS} rows; --limit N for another number, --format json or csv for all.")
+    return None
+
+
+def plain(value: Any, kind: Any) -> Any:
+    """A value of a row as JSON has it: times ISO 8601 in UTC, octets as text where they are text, else ``{"hex": …}``."""
+    if value is None:
+        return None
+    name = kind.typeName()
+    if name == "timestamp":
+        return value.astimezone(datetime.timezone.utc).isoformat().replace("+00:00", "Z")
+    if name == "struct":
+        return {field.name: plain(value[index], field.dataType) for index, field in enumerate(kind.fields)}
+    if name == "array":
+        return [plain(item, kind.elementType) for item in value]
+    if name == "map":
+        return {str(plain(key, kind.keyType)): plain(item, kind.valueType) for key, item in value.items()}
+    if name == "binary":
+        return octets(bytes(value))
+    if isinstance(value, Decimal):
+        # As text, all of them: not every reader of JSON keeps the digits of a number.
+        return f"{value:f}"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if isinstance(value, (str, int, float)) else str(value)
+
+
+def spelled(value: Any, kind: Any) -> Any:
+    """A value of a row for tables and CSV: as `plain`, a decimal as the number it is."""
+    return value if isinstance(value, Decimal) else plain(value, kind)
+
+
+def _require_names(kind: Any) -> None:
+    """Refuse rows that an object of JSON cannot hold: a later field of the same name would take the place of the first."""
+    name = kind.typeName()
+    inside = [field.dataType for field in kind.fields] if name == "struct" else []
+    inside += [kind.elementType] if name == "array" else [kind.valueType] if name == "map" else []
+    twice = next((one for one in kind.names if kind.names.count(one) > 1), None) if name == "struct" else None
+    if twice is not None:
+        raise InvalidRequest(
+            f"Two columns of the answer are called {twice}: JSON can hold one. Give the other another name (… AS {twice}_2), or ask for"
+            " --format csv.",
+            name="INVALID_QUERY",
+        )
+    for one in inside:
+        _require_names(one)
+
+
+def octets(value: bytes) -> Any:
+    """Octets as the record format has them: text where they are printable UTF-8, else ``{"hex": …}``."""
+    with contextlib.suppress(UnicodeDecodeError):
+        text = value.decode("utf-8")
+        if text.isprintable():
+            return text
+    return {"hex": value.hex()}
+
+
+def records(rows: DataFrame, *, placed: bool = False) -> Iterator[dict[str, Any]]:
+    """The rows of `Topic.read` as NDJSON records, each fit to be appended again; ``placed`` adds offset and epoch, which append gives."""
+    kinds = {field.name: field.dataType for field in rows.schema.fields}
+    for row in rows.toLocalIterator():
+        stamp = row["timestamp"].astimezone(datetime.timezone.utc) - datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+        record = {name: plain(row[name], kinds[name]) for name in ("key", "value")}
+        record |= {"timestamp": stamp // datetime.timedelta(milliseconds=1), "partition": row["partition"]}
+        if placed:
+            record |= {"offset": row["offset"], "epoch": row["epoch"]}
+        if row["headers"]:
+            record["headers"] = [[one["key"], None if one["value"] is None else octets(bytes(one["value"]))] for one in row["headers"]]
+        if row["tombstone"]:
+            record["tombstone"] = True
+        yield record

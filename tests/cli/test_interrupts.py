@@ -1,0 +1,102 @@
+"""Ctrl-C and SIGTERM end a command with one line and their code; the tables hold the whole commit or nothing, and no temporary file stays."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lakelog import Lake
+from tests.races.processes import REPOSITORY, kill
+
+COUNT = 400_000
+
+
+def start(folder: Path, *arguments: str, stdin: str = "") -> subprocess.Popen[str]:
+    """The command line as a process in a group of its own, as a shell starts it, with a folder of its own for temporary files."""
+    (folder / "tmp").mkdir(exist_ok=True)
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "TMPDIR": str(folder / "tmp")}
+    with open(stdin or os.devnull) as given:
+        return subprocess.Popen(
+            [sys.executable, "-m", "lakelog.cli.main", *arguments],
+            stdin=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=folder, start_new_session=True,
+        )  # fmt: skip
+
+
+def ended_by(process: subprocess.Popen[str], number: int, happened: Callable[[], bool]) -> tuple[int, str, str]:
+    """Send a signal once something is seen on disk; gives code, stdout and stderr. Ctrl-C goes to the whole group, as a terminal sends it."""
+    try:
+        until = time.monotonic() + 300
+        while not happened() and process.poll() is None and time.monotonic() < until:
+            time.sleep(0.01)
+        assert process.poll() is None, f"it ended before: {process.communicate()}"
+        (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
+        out, err = process.communicate(timeout=120)
+        return process.returncode, out, err
+    finally:
+        kill(process)
+
+
+def copies(folder: Path) -> list[Path]:
+    return list((folder / "tmp").glob("lakelog-*"))
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> str:
+    file = tmp_path / "many.ndjson"
+    file.write_text("".join(json.dumps({"key": f"k{index}", "value": "x" * 50}) + "\n" for index in range(COUNT)))
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "verb"),
+    [
+        (signal.SIGTERM, 143, "append"),
+        pytest.param(signal.SIGINT, 130, "append", marks=pytest.mark.long),
+        pytest.param(signal.SIGINT, 130, "merge", marks=pytest.mark.long),
+        pytest.param(signal.SIGTERM, 143, "merge", marks=pytest.mark.long),
+    ],
+)
+def test_a_signal_ends_a_command_in_good_order(lake: Lake, tmp_path: Path, records: str, number: int, code: int, verb: str) -> None:
+    topic = lake.create_topic("orders", key="STRING", value="STRING")
+    topic.append([{"key": "first", "value": "x"}])
+    if verb == "merge":
+        topic.append(records)
+    end, folder = topic.ends()[0], Path(lake.root, "orders", "bronze" if verb == "append" else "silver")
+    files = set(folder.rglob("*.parquet"))
+    process = start(tmp_path, verb, "orders", *(["-"] if verb == "append" else []), "--root", lake.root, stdin=records)
+    answer = ended_by(process, number, lambda: set(folder.rglob("*.parquet")) > files)
+
+    assert answer[0] == code, answer
+    assert answer[1] == ""
+    assert re.fullmatch(r"Error \(INTERRUPTED\): Stopped by (Ctrl-C|SIGTERM)\. .*\n", answer[2]), answer[2]
+    assert copies(tmp_path) == []
+    topic = lake.topic("orders")
+    assert topic.ends()[0] in (end, end + COUNT)
+    merged = topic.merge()
+    assert merged.to_offsets == topic.ends()
+    assert topic.verify().problems == []
+
+
+def test_a_signal_while_standard_input_is_read(tmp_path: Path, spark: object) -> None:
+    lake = Lake(spark, str(tmp_path / "lake"))  # type: ignore[arg-type]
+    lake.create_topic("orders", key="STRING", value="STRING")
+    fifo = tmp_path / "slow"
+    os.mkfifo(fifo)
+    holding = os.open(fifo, os.O_RDWR)
+    process = start(tmp_path, "append", "orders", "-", "--root", lake.root, "--json", stdin=str(fifo))
+    answer = ended_by(process, signal.SIGTERM, lambda: bool(copies(tmp_path)))
+    os.close(holding)
+
+    assert answer[0] == 143
+    assert json.loads(answer[1])["error"] == "INTERRUPTED"
+    assert copies(tmp_path) == []
+    assert lake.topic("orders").ends() == {0: 0}

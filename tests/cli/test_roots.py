@@ -1,0 +1,202 @@
+"""What is wrong with a root, or with a call, is told in one sentence with the remedy, and before Spark starts where Spark is not needed."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakelog import InvalidRequest, Lake, NotReady
+from lakelog.cli import doctor
+from lakelog.cli.settings import Settings
+from tests.conftest import Answer
+
+ROOT = Path(__file__).parent.parent.parent
+Cli = Callable[..., Answer]
+NO_SPARK = """
+import sys
+from lakelog.delta import session
+def started(*a, **k): raise SystemExit("Spark was started")
+from lakelog.cli import settings
+settings.local_session = started
+from lakelog.cli import root
+from lakelog.cli.main import main
+if sys.argv[1] == "nobody":
+    import os
+    del sys.argv[1]
+    # What is imported late is not everybody's to read.
+    try:
+        main(sys.argv[1:])
+    except SystemExit:
+        pass
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+code = main(sys.argv[1:])
+sys.exit("pyspark was imported" if "pyspark" in sys.modules else code)
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder with a lake, as far as files tell: a topic orders."""
+    for table in ("_lakelog/runs", "orders/bronze", "orders/silver"):
+        (tmp_path / "lake" / table / "_delta_log").mkdir(parents=True)
+    (tmp_path / "afile").write_text("x")
+    (tmp_path / "orders.ndjson").write_text('{"key": "a"}\n')
+    return tmp_path
+
+
+# A call, its exit code, and what its one line says.
+EARLY = [
+    ("append orders nope.ndjson --root ./lake", 5, "nope.ndjson: there is no such file"),
+    ("append orders orders.ndjson nope.ndjson --root ./lake", 5, "Error (NOT_FOUND): nope.ndjson: there is no such file"),
+    ("append orders orders.txt --root ./lake", 5, "orders.txt: there is no such file"),
+    ("append orders afile --root ./lake", 2, "--format ndjson, csv or parquet"),
+    ("append orders orders.ndjson --format cvs --root ./lake", 2, "Did you mean csv?"),
+    ("append order orders.ndjson --root ./lake", 5, "Did you mean orders? Topics: orders."),
+    (
+        "append orders orders.ndjson --root ./nowhere",
+        5,
+        "is not a lake: it holds no topics of lakelog. `lakelog topic create` makes it one.",
+    ),
+    ("append orders orders.ndjson --root ./lake --problems nowhere/bad.txt", 2, "Name a file that can be written"),
+    ("merge orders2 --root ./lake", 5, "There is no topic orders2"),
+    ("status order --root ./lake", 5, "Did you mean orders?"),
+    ("verify order --root ./lake", 5, "Did you mean orders?"),
+    ("read order --root ./lake", 5, "Did you mean orders?"),
+    ("latest order --root ./lake", 5, "Did you mean orders?"),
+    ("latest orders --at 2999-01-01 --root ./lake", 2, "--at 2999-01-01T00:00:00+00:00 lies in the future"),
+    ("sql 'SELECT 1' --at tomorrow --root ./lake", 2, "--at tomorrow is neither a version nor a time"),
+    ("sql 'DROP TABLE orders' --root ./lake", 2, "DROP is no query"),
+    ("topic list --root ./afile", 2, "afile is a file"),
+    ("topic create x --root ./afile", 2, "afile is a file"),
+    ("topic create x --root ./afile/inside", 2, "nothing can be written in"),
+    ("topic create x --root /proc/lakelog", 2, "nothing can be written in /proc"),
+    ("topic create x --root s3a://bucket/lake", 2, '"spark.jars.packages" = "org.apache.hadoop:hadoop-aws:3.'),
+    ("topic create x --root s3://bucket/lake", 2, "write s3a:// in place of s3://"),
+    ("status --root abfss://c@a.dfs.core.windows.net/lake", 2, "org.apache.hadoop:hadoop-azure:3."),
+    ("status --root gs://bucket/lake", 2, "gcs-connector"),
+    ("topic create x --root default", 2, "For a folder write ./default. For a catalog write into lakelog.toml"),
+    ("topic create x --root spark_catalog.sales", 2, '"spark.sql.catalogImplementation" = "hive"'),
+    ("topic list --root main.sales", 2, '"spark.sql.catalog.main" = '),
+    ("topic list --root 'my lake'", 2, "is no root"),
+    ("topic create Orders --root ./lake", 2, "is no topic name"),
+    ("topic create x --config segment.mz=1 --root ./lake", 2, "Did you mean segment.ms?"),
+    ("topic create x --config log.roll.ms=1 --root ./lake", 2, "For a topic it is called segment.ms."),
+    ("topic configure orders --config segment.ms=soon --root ./lake", 2, "must be a whole number"),
+    (
+        "lake configure --config segment.ms=1 --root ./lake",
+        2,
+        "There is no lake-wide default 'segment.ms'. Lake-wide it is called log.roll.ms.",
+    ),
+    ("lake configure --config silver.buckets=2 --root ./lake", 2, "Each topic has its own, from its creation on."),
+]
+
+
+@pytest.mark.parametrize(("call", "code", "says"), EARLY)
+def test_what_needs_no_spark_is_told_without_it(
+    call: str, code: int, says: str, place: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lakelog.cli import settings
+
+    monkeypatch.chdir(place)
+    monkeypatch.setattr(settings, "local_session", lambda **_: pytest.fail("Spark was started"))
+    before = sorted(place.rglob("*"))
+    answer = cli(call)
+
+    assert (answer.code, answer.out) == (code, "")
+    assert answer.err.count("\n") == 1
+    assert says in answer.err
+    assert len(answer.err) < 500
+    assert sorted(place.rglob("*")) == before
+    document = json.loads(cli(f"{call} --json").out)
+    assert says.removeprefix("Error (NOT_FOUND): ") in document["message"]
+
+
+def test_it_is_told_at_once_and_imports_no_pyspark(place: Path) -> None:
+    """Seconds of the processor, of which there is one: what else the machine does is not ours."""
+    for call in (["append", "orders", "nope.ndjson"], ["merge", "order"], ["sql", "DELETE FROM x"]):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        answer = subprocess.run(
+            [sys.executable, "-c", NO_SPARK, *call, "--root", "./lake"],
+            cwd=place, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+
+        assert answer.returncode in (2, 5), answer.stderr
+        assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.5, call
+
+
+@pytest.fixture
+def read_only() -> Iterator[Path]:
+    """A lake in which nobody may write, and which everybody may read."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        for table in ("_lakelog/runs", "orders/bronze", "orders/silver"):
+            Path(folder, "lake", table, "_delta_log").mkdir(parents=True)
+        Path(folder, "orders.ndjson").write_text('{"key": "a"}\n')
+        folders = [Path(folder), *[one for one in Path(folder).rglob("*") if one.is_dir()]]
+        for one in folders:
+            one.chmod(0o555)
+        yield Path(folder)
+        for one in folders:
+            one.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    "call", ["append orders orders.ndjson", "merge orders", "topic create other", "topic configure orders --unset segment.ms"]
+)
+def test_a_read_only_root_is_told_before_anything_is_tried(call: str, read_only: Path) -> None:
+    other = ["nobody"] if os.geteuid() == 0 else []
+    answer = subprocess.run(
+        [sys.executable, "-c", NO_SPARK, *other, *call.split(), "--root", "./lake"],
+        cwd=read_only, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert answer.returncode == 2, answer.stderr
+    assert answer.stderr.startswith("Error (NOT_READY): ")
+    assert "(Permission denied). Make it writable for the user who runs this, or name another root." in answer.stderr
+    assert answer.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("root", "found"),
+    [("afile", "is a file"), ("/proc/lakelog", "nothing can be written"), ("s3a://bucket/lake", "no connector"), ("default", "outlasts")],
+)
+def test_the_doctor_finds_it(root: str, found: str, place: Path) -> None:
+    named = f"{place}/{root}" if root == "afile" else root
+    wrong = [check for check in doctor.lake(Settings(root=named)) if check.state == "fail"]
+
+    assert [found in check.found for check in wrong] == [True]
+    assert wrong[0].todo
+
+
+def test_a_configured_catalog_or_connector_is_fine() -> None:
+    for root, settings in (
+        ("default", {"spark.sql.catalogImplementation": "hive"}),
+        ("main.sales", {"spark.sql.catalog.main": "io.unitycatalog.spark.UCSingleCatalog"}),
+        ("s3a://bucket/lake", {"spark.jars.packages": "org.apache.hadoop:hadoop-aws:3.4.2"}),
+    ):
+        assert [check.found for check in doctor.lake(Settings(root=root, spark=settings)) if check.state == "fail"] == []
+
+
+def test_python_gets_a_sentence_too(spark: SparkSession, place: Path) -> None:
+    for root, kind, says in (
+        (f"{place}/afile", InvalidRequest, "is a file. The root of a lake is a folder"),
+        ("/proc/lakelog", NotReady, "nothing can be written there"),
+        ("s3a://bucket/lake", NotReady, "org.apache.hadoop:hadoop-aws:3."),
+        ("nfs://host/lake", NotReady, "Spark cannot open nfs://"),
+        ("hdfs://no-such-host.invalid/lake", NotReady, "there is no host"),
+    ):
+        with pytest.raises(kind, match=says) as refused:
+            Lake(spark, root).create_topic("orders")
+        assert len(str(refused.value)) < 400
+        assert "\n" not in str(refused.value)
