@@ -155,15 +155,15 @@ class Topic:
             source: a path or a list of paths.
             format: of files whose names do not tell it.
             identity: what the input is, the same at every start: for example its name, size and digest.
-            chunk: records a commit; the same at every start.
+            chunk: records a commit.
             tell: called with (records done, records in all) after each chunk.
 
         Raises:
             ExpectedOffsetMismatch: another writer appended in between; the chunks before stand.
             InvalidRecords: some records are wrong; nothing of this start was written.
+            Refused: the load was begun longer ago than ``producer.id.expiration.ms``, or with another input; nothing was written.
 
-        Cost: the files are read once and kept in memory or on local disk, then one append a chunk. Chunks are found again for
-        ``producer.id.expiration.ms``.
+        Cost: the files are read once and kept in memory or on local disk, then one append a chunk.
         """
         self.refresh()
         request = requested(self.spark, source, format, self.types)
