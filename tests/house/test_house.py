@@ -22,7 +22,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "rows", "ndjson", "sources", "refusal", "staging", "tail", "tokens", "conditions", "guard", "bronze", "append", "bulk", "identity",
     ),
     "delta": (
-        "failpoint", "prerequisites", "session", "errors", "statement", "commit_file", "table_properties", "filesystem", "tables",
+        "failpoint", "prerequisites", "session", "errors", "statement", "plans", "commit_file", "table_properties", "filesystem", "tables",
     ),
     "model": ("names", "config", "records", "ordering", "topic_log", "expectations", "segments", "steps", "point_in_time"),
     "ground": ("errors", "results"),
@@ -35,7 +35,8 @@ PLACE = {
 }
 # Where rows come to the driver: bounded metadata behind the doors, and the printing of results.
 COLLECTORS = (
-    "delta.tables", "delta.table_properties", "log.refusal", "log.staging", "log.tail", "log.tokens", "log.conditions", "log.bronze", "log.bulk",
+    "delta.plans", "delta.tables", "delta.table_properties",
+    "log.refusal", "log.staging", "log.tail", "log.tokens", "log.conditions", "log.bronze", "log.bulk",
     "latest.compare", "latest.progress", "latest.silver", "latest.status", "latest.verify", "lake.lake_table", "cli.output",
 )  # fmt: skip
 BANNED_CALLS = {
