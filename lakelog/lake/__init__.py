@@ -1,8 +1,7 @@
 """A root and its topics: how a lake, a topic and its tables come into being, and how they go.
 
 lake.py is what users open. lake_table.py is the lake's own table: its properties list the topics and hold the lake-wide defaults.
-topic_tables.py creates and deletes a topic's tables, and completes a creation that was cut off. query.py tells queries from statements that
-write.
+query.py tells queries from statements that write.
 
 May import `lakelog.topic` and the wings below it. Others use `Lake`.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import re
 import time
@@ -11,17 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import table_properties, tables
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION
-from lakelog.errors import InvalidConfig, InvalidRequest, NotFound, TopicNotFound
-from lakelog.lake import topic_tables
+from lakelog.errors import Damaged, InvalidConfig, InvalidRequest, NotFound, TopicNotFound
 from lakelog.lake.lake_table import LakeTable
 from lakelog.lake.query import query as checked_query
 from lakelog.latest import silver, views
+from lakelog.log.tail import true_end
 from lakelog.model.config import SETTINGS, TopicConfig, did_you_mean, parse
+from lakelog.model.log_state import DELETE
 from lakelog.model.names import absolute_root, check_root, check_topic_name
 from lakelog.model.ordering import OrderingRule
 from lakelog.model.point_in_time import At, moment
 from lakelog.model.records import Types, declared_type, flat_columns
-from lakelog.operations import upgrade
+from lakelog.operations import create, delete, intents, upgrade
 from lakelog.results import TopicDeleted, Upgraded, html_table
 from lakelog.topic import Topic
 
@@ -206,11 +208,14 @@ class Lake:
             self._own.create()
         else:
             table_properties.require_writable(self.root, self._own.opened())
-        made = topic_tables.make_log(self.spark, self.root, name, types, partitions=partitions, settings=stored, now=self.clock())
+        made = create.make_log(self.spark, self.root, name, types, partitions=partitions, settings=stored, now=self.clock())
         topic = self._topic(name)
+        if not made and self._finish_deletion(topic):
+            made = create.make_log(self.spark, self.root, name, types, partitions=partitions, settings=stored, now=self.clock())
+            topic = self._topic(name)
         # Whoever made it is given the time to complete it.
         if made or not self._own.is_listed(name, topic.uuid):
-            topic_tables.complete(topic, now=self.clock())
+            create.complete(topic.log, now=self.clock())
             self._own.list_topic(name, topic.uuid)
         if not made:
             raise InvalidRequest(f"The topic {name} exists already in {self.root}. Open it with topic({name!r}), or choose another name.",
@@ -218,6 +223,15 @@ class Lake:
         for setting, warning in settings.warnings().items():
             warnings.warn(f"{setting}: {warning}", stacklevel=2)
         return topic
+
+    def _finish_deletion(self, topic: Topic) -> bool:
+        """Finish a deletion of a topic that was cut off. Returns whether there was one."""
+        end = true_end(topic.log)
+        if end.intent is None or end.intent.operation != DELETE:
+            return False
+        with contextlib.suppress(TopicNotFound):
+            intents.finish(topic.log, end, now=self.clock())
+        return True
 
     def delete_topic(self, name: str, *, dry_run: bool = False) -> TopicDeleted:
         """Delete a topic: its tables with all files, and its views in a catalog. There is no way back; ask before you call.
@@ -234,16 +248,20 @@ class Lake:
             TopicNotFound: there is no such topic.
             Invalid: a table of that name is not lakelog's; nothing was deleted. Or nothing here can remove folders at that place.
 
-        Cost: no Spark job under a path; every file is removed.
+        An intent is written first: appends under way fail, and a deletion that is cut off is finished by the next writing verb.
+
+        Cost: under a path three small Spark jobs; every file is removed.
         """
         identity = self._identity(name)
-        tables = topic_tables.own(self.spark, self.root, name)
+        tables = delete.own(self.spark, self.root, name)
         if identity is None and not tables:
             raise self._not_found(name)
         deleted = TopicDeleted(name, [str(table) for table in tables], dry_run)
         if dry_run:
             return deleted
-        topic_tables.drop(self.spark, self.root, name)
+        with contextlib.suppress(NotFound, Damaged):
+            delete.announce(self._topic(name).log, now=self.clock())
+        delete.drop(self.spark, self.root, name)
         # The log is gone: another process may have made the topic anew.
         if identity is not None and self._identity(name) == identity:
             self._own.list_topic(name, None)

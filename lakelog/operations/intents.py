@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from lakelog.errors import InvalidConfig
+from lakelog.errors import InvalidConfig, TopicNotFound
 from lakelog.log.tail import LogEnd
-from lakelog.model.log_state import CONFIGURE, REPAIR
+from lakelog.model.log_state import CONFIGURE, DELETE, REPAIR
 from lakelog.model.topic_log import TopicLog
-from lakelog.operations import configure, repair
+from lakelog.operations import configure, delete, repair
 
 
 def finish(log: TopicLog, end: LogEnd, *, now: int) -> None:
@@ -14,6 +14,7 @@ def finish(log: TopicLog, end: LogEnd, *, now: int) -> None:
 
     Raises:
         InvalidConfig: a newer lakelog began it, which this one does not know.
+        TopicNotFound: it was a deletion, and is finished.
         Conflict: other writers were first again and again.
     """
     intent = end.intent
@@ -23,6 +24,9 @@ def finish(log: TopicLog, end: LogEnd, *, now: int) -> None:
         configure.carry_out(log, end, intent, now=now)
     elif intent.operation == REPAIR:
         repair.carry_out(log, end, intent, now=now)
+    elif intent.operation == DELETE:
+        delete.drop(log.spark, log.root, log.name)
+        raise TopicNotFound(f"The topic {log.name} of {log.root} was being deleted, which had been cut off. It is deleted now.")
     else:
         raise InvalidConfig(
             f"{log.name}: a newer lakelog began the operation {intent.operation}, which this one does not know. Upgrade lakelog."

@@ -17,9 +17,9 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "cli": (
         "settings", "root", "interrupt", "failure", "input", "progress", "output", "rows", "doctor", "demo", "context", "topics", "main",
     ),
-    "lake": ("query", "topic_tables", "lake_table", "lake"),
+    "lake": ("query", "lake_table", "lake"),
     "": ("topic", "commit_log"),
-    "operations": ("configure", "repair", "upgrade", "intents"),
+    "operations": ("create", "configure", "delete", "repair", "upgrade", "intents"),
     "latest": ("progress", "fold", "compare", "silver", "upsert", "evolution", "merge", "views", "status", "verify"),
     "log": (
         "rows", "commits", "inspection", "ndjson", "sources", "refusal", "staging", "tail", "tokens", "conditions", "guard", "state", "bronze",
@@ -68,6 +68,7 @@ BANNED_NAMES = ("utils", "util", "helpers", "common", "base", "core", "manager",
 LINES_MOST, FUNCTION_MOST, JOB_MOST = 310, 60, 40
 # Larger, with the reason; the number is where it ends.
 LARGER_FILES: dict[str, tuple[int, str]] = {
+    "lake.lake": (335, "the verbs on a lake, half of it docstrings"),
     "topic": (440, "the verbs people call, half of it docstrings"),
     "cli.main": (360, "the verbs of the command line, a function each"),
 }

@@ -11,8 +11,8 @@ from pyspark.sql.types import StringType
 
 from lakelog import Conflict, Damaged, InvalidConfig, InvalidRequest, Lake, Refused, Topic, TopicNotFound
 from lakelog.delta import table_properties
-from lakelog.lake import topic_tables
 from lakelog.model.records import Types
+from lakelog.operations import create
 from tests.tables import versions
 
 
@@ -99,8 +99,8 @@ def test_of_two_creations_the_first_log_says_what_the_topic_is(lake: Lake) -> No
     shutil.rmtree(lake.topic("t").bronze.path or "")
     assert lake.sql("SELECT 1 AS one").collect()[0].one == 1
     types = Types(StringType(), StringType())
-    assert topic_tables.make_log(lake.spark, lake.root, "t", types, partitions=2, settings={}, now=1)
-    assert not topic_tables.make_log(lake.spark, lake.root, "t", types, partitions=3, settings={}, now=1)
+    assert create.make_log(lake.spark, lake.root, "t", types, partitions=2, settings={}, now=1)
+    assert not create.make_log(lake.spark, lake.root, "t", types, partitions=3, settings={}, now=1)
     with pytest.raises(Damaged, match="latest table of another log"):
         lake._topic("t").merge()
     with pytest.raises(InvalidRequest, match="exists already"):
@@ -110,7 +110,7 @@ def test_of_two_creations_the_first_log_says_what_the_topic_is(lake: Lake) -> No
     assert topic.merge().inserted == 1
     assert (topic.partitions, [tuple(row)[:2] for row in topic.latest().collect()]) == (2, [("a", "b")])
     before = versions(lake.root, "t")
-    topic_tables.complete(topic, now=2)
+    create.complete(topic.log, now=2)
     assert versions(lake.root, "t") == before
     # A latest table that was brought from elsewhere becomes this log's by a rebuild.
     other = lake.create_topic("other", key="BINARY", value="n INT", config={"snapshot.retention.ms": 3600000})
@@ -142,7 +142,7 @@ def test_what_a_creation_left_without_a_table_is_named(lake: Lake) -> None:
         lake.create_topic("t")
     table_properties.change(lake.spark, lake.topic("t").silver, {table_properties.IDENTITY: None})
     with pytest.raises(InvalidRequest, match=r"t/silver is there already and is not lakelog's"):
-        topic_tables.complete(lake.topic("t"), now=1)
+        create.complete(lake.topic("t").log, now=1)
 
 
 def test_a_deletion_cut_off_is_taken_up_again(lake: Lake) -> None:

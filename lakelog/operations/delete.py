@@ -1,0 +1,99 @@
+"""A topic's tables removed: the intent first, so that writers see it; then everything else, the log last."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from typing import TYPE_CHECKING
+
+from lakelog.delta import table_properties, tables
+from lakelog.delta.filesystem import is_cut_off, names_in, remove
+from lakelog.delta.location import on_this_disk
+from lakelog.delta.lock import held
+from lakelog.errors import Conflict, Damaged, Invalid, InvalidRequest, LakelogError
+from lakelog.latest import views
+from lakelog.log import state
+from lakelog.log.tail import true_end
+from lakelog.model.log_state import DELETE, Intent
+from lakelog.model.names import TableRef
+from lakelog.model.topic_log import TopicLog
+from lakelog.operations.configure import ATTEMPTS
+from lakelog.operations.create import is_foreign, topic_tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def announce(log: TopicLog, *, now: int) -> None:
+    """Say in the log that the topic is being deleted: appends under way fail, and whoever writes next finishes the deletion.
+
+    A log that cannot be read, or that is of an older format, is deleted without.
+
+    Raises:
+        Conflict: other writers were first again and again; nothing was deleted.
+
+    Cost: a small file per partition, in one commit.
+    """
+    for _ in range(ATTEMPTS):
+        try:
+            end = true_end(log)
+            if end.format < table_properties.FORMAT_VERSION or (end.intent is not None and end.intent.operation == DELETE):
+                return
+            intent = Intent(DELETE, uuid.uuid4().hex)
+            states = {index: tail.state.next(intent.id, intent=intent) for index, tail in end.tails.items()}
+            if state.change_state(log, end, states, "intent", now=now):
+                return
+        except Conflict:
+            raise
+        except LakelogError:
+            return
+    raise Conflict(f"{log.name}: other writers were first {ATTEMPTS} times in a row. Nothing was deleted; try again later.")
+
+
+def own(spark: SparkSession, root: str, name: str) -> list[TableRef]:
+    """The tables that stand where a topic's are, half deleted ones too.
+
+    Raises:
+        Invalid: one of them is not lakelog's.
+    """
+    found = []
+    for table in topic_tables(root, name):
+        try:
+            stored = table_properties.read(spark, table)
+        except Damaged:  # half deleted
+            found.append(table)
+            continue
+        if is_foreign(spark, table, stored):
+            raise Invalid(f"{table} is not lakelog's. Nothing was deleted.", name="NOT_A_TOPIC")
+        if stored is not None or (table.path is not None and is_cut_off(spark, table.path)):
+            found.append(table)
+    return found
+
+
+def drop(spark: SparkSession, root: str, name: str) -> None:
+    """Remove a topic's views and tables with all their files, the log last: while it stands, nobody else makes a topic of that name.
+
+    What is gone already, or half gone, is passed over. Temporary views of the session are the caller's and stay.
+
+    Raises:
+        InvalidRequest: nothing here can remove folders at that place, or they stood after that all the same.
+    """
+    log, latest = topic_tables(root, name)
+    if "/" not in root:
+        views.drop(spark, name, root)
+        tables.drop(spark, latest)
+        tables.drop(spark, log)
+        return
+    # Not the folder as a whole: after the log is gone, another process may have begun a topic in it.
+    for entry in sorted(names_in(spark, f"{root}/{name}"), key=lambda entry: entry == "bronze"):
+        table = TableRef.of(root, name, entry)
+        with held(spark, table), tables.door(table):
+            remove(spark, str(table))
+            if table in (log, latest) and table_properties.read(spark, table) is not None:
+                raise InvalidRequest(f"{table} stands after its deletion: Spark did not remove it, and told nothing. Remove it with the"
+                                     " tools of its storage, then delete the topic again.", name="NOT_REMOVABLE")  # fmt: skip
+    folder = on_this_disk(spark, f"{root}/{name}")
+    if folder is not None:
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)

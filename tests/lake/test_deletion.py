@@ -1,0 +1,79 @@
+"""A deletion that is cut off: whoever writes next finishes it, and nothing of the topic comes back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakelog.errors import Conflict, TopicNotFound
+from lakelog.latest import upsert
+from lakelog.log import guard
+from lakelog.operations import delete
+
+if TYPE_CHECKING:
+    from lakelog import Lake
+
+
+class Cut(Exception):
+    pass
+
+
+def cut(*_: Any, **__: Any) -> None:
+    raise Cut
+
+
+def test_a_deletion_that_is_cut_off_is_finished_by_the_next_writer(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number, write in enumerate(("append", "merge", "create", "delete")):
+        name = f"t{number}"
+        topic = lake.create_topic(name, key="STRING", value="STRING", partitions=2)
+        topic.append([{"key": "a", "value": "1"}])
+        with monkeypatch.context() as patch, pytest.raises(Cut):
+            remove = delete.remove
+            patch.setattr(delete, "remove", lambda spark, path, remove=remove: cut() if path.endswith("bronze") else remove(spark, path))
+            lake.delete_topic(name)
+        assert (Path(topic.bronze.path or "").exists(), Path(topic.silver.path or "").exists()) == (True, False)
+        assert topic.read().count() == 1, "reading verbs do not write"
+        if write == "create":
+            assert lake.create_topic(name, key="STRING", value="INT").status().records == 0
+            assert name in lake.topics()
+            continue
+        if write == "delete":
+            lake.delete_topic(name)
+        else:
+            with pytest.raises(TopicNotFound, match="is deleted now"):
+                topic.append([{"key": "b"}]) if write == "append" else topic.merge()
+        assert not Path(lake.root, name).exists()
+        with pytest.raises(TopicNotFound):
+            lake.topic(name)
+        assert lake.create_topic(name, key="STRING", value="STRING").status().records == 0
+
+
+def test_writers_under_way_make_nothing_of_a_topic_that_is_deleted_meanwhile(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rebuild, a merge and an append that were about to commit: no table appears, the name can be used again."""
+    for module, name, write in (
+        (upsert.tables, "overwrite", lambda topic: topic.merge(rebuild=True)),
+        (upsert.tables, "merge", lambda topic: topic.merge()),
+        (guard, "_appended", lambda topic: topic.append([{"key": "c", "value": "1"}])),
+    ):
+        topic = lake.create_topic("t", key="STRING", value="STRING")
+        topic.append([{"key": "a", "value": "1"}])
+        topic.merge()
+        topic.append([{"key": "b", "value": "1"}])
+        original, seen = getattr(module, name), []
+
+        def first(*given: Any, original: Any = original, seen: list[int] = seen, **more: Any) -> Any:
+            if not seen:
+                seen.append(1)
+                lake.delete_topic("t")
+            return original(*given, **more)
+
+        with monkeypatch.context() as patch, pytest.raises((TopicNotFound, Conflict)):
+            patch.setattr(module, name, first)
+            patch.setattr(upsert, "MOSTLY", 10)
+            write(topic)
+        assert seen
+        assert not Path(lake.root, "t", "silver", "_delta_log").exists()
+        assert not Path(lake.root, "t", "bronze", "_delta_log").exists()
+        assert lake.topics() == []
