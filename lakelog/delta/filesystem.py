@@ -17,8 +17,8 @@ from lakelog.model.names import literal, local_path, quoted
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# What a writer of Delta makes in a table's folder before its first commit, and what a deletion that was cut off leaves.
-REMAINS = re.compile(r"_delta_log|\.?part-.*\.parquet(\.crc)?|partition=.*|segment=.*|bucket=.*|_temporary")
+# What the folder of a topic's table holds before its first commit, or after a deletion that was cut off: directories of its partitions.
+REMAINS = re.compile(r"_delta_log|(partition|bucket)=-?\d+")
 
 
 def filesystem(location: str) -> tuple[Any, str]:
@@ -62,7 +62,7 @@ def names_in(spark: SparkSession, folder: str) -> list[str]:
 
 
 def is_cut_off(spark: SparkSession, folder: str) -> bool:
-    """Whether a folder on this machine's disk holds files as a Delta table does, and nothing else: where there is no table, one was cut off."""
+    """Whether a folder on this machine's disk is one of a topic's table whose creation or deletion was cut off, where there is no table in it."""
     path = on_this_disk(spark, folder)
     found = names_in(spark, folder) if path is not None else []
     return bool(found) and all(REMAINS.fullmatch(name) for name in found)
@@ -101,7 +101,7 @@ def remove(spark: SparkSession, folder: str) -> None:
             return files.delete_dir(inside)  # type: ignore[no-any-return]
         why = "pyarrow does not find it"
     except (InvalidRequest, OSError) as error:
-        why = str(error)
+        why = str(error).splitlines()[0]
     raise InvalidRequest(
         f"{whole} cannot be removed from here: {why}. Remove it with the tools of its storage, then delete the topic again.",
         name="NOT_REMOVABLE",

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lakelog.delta import errors
+from lakelog.delta import commit_file, errors
 from lakelog.delta.commits import carrying, signed
 from lakelog.delta.commits import forget_version as forget_version
 from lakelog.delta.commits import version_committed as version_committed
@@ -19,6 +19,7 @@ from lakelog.delta.commits import version_with as version_with
 from lakelog.delta.errors import SOURCE_CHANGED as SOURCE_CHANGED
 from lakelog.delta.errors import condition_of
 from lakelog.delta.errors import source_door as source_door
+from lakelog.delta.filesystem import is_cut_off, remove
 from lakelog.delta.statement import committing, during, interpreted
 from lakelog.errors import Conflict, NotFound
 from lakelog.model.names import TableRef, quoted
@@ -102,6 +103,8 @@ def create(
     spark, sign = rows.sparkSession, signed(user_metadata)
     with committing(spark, table, creating=True), door(table), during(spark, {**WRITERS, **carrying(sign)}):
         forget_version(spark)
+        if table.path is not None and commit_file.newest(spark, table) is None and is_cut_off(spark, table.path):
+            remove(spark, table.path)
         try:
             writer.replace() if replace else writer.create()
         except Exception as error:

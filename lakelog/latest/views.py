@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 DESCRIBED = re.compile(r"\s*DESC(?:RIBE)?(?:\s+TABLE)?(?:\s+EXTENDED)?\s+(`?\w+`?)\s*;?\s*", re.IGNORECASE)
 SPACE = r"(?:\s|--[^\n]*\n|/\*.*?\*/)*"
+END = re.compile(r";(?:\s|--[^\n]*|/\*.*?\*/)*\Z", re.DOTALL)
 QUERY = re.compile(
     rf"(?P<head>{SPACE}(?:(?:EXPLAIN(?:\s+(?:EXTENDED|CODEGEN|COST|FORMATTED))?|DESC(?:RIBE)?\s+QUERY)(?=\W))?)"
     rf"{SPACE}(?P<first>\(|(?:SELECT|WITH|FROM|VALUES|TABLE|MAP|REDUCE)\b)",
@@ -90,7 +91,7 @@ def over(known: Mapping[str, str], query: str) -> str:
     head, rest = query[: found.end("head")], query[found.end("head") :]
     views = ", ".join(f"{quoted(name)} AS ({select})" for name, select in known.items())
     # Definitions of its own go first where names are the same, as for any query within another.
-    inner = f"(\n{rest.rstrip().rstrip(';')}\n)" if found["first"].upper() == "WITH" else rest
+    inner = f"(\n{re.sub(END, '', rest)}\n)" if found["first"].upper() == "WITH" else rest
     return f"{head} WITH {views} {inner}"
 
 

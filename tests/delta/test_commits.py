@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -104,7 +105,8 @@ def test_every_writer_plans_its_rows_within_its_transaction(spark: SparkSession,
     def begun(name: str) -> tuple[str, DataFrame]:
         path = str(tmp_path / name)
         spark.range(3).withColumn("p", F.lit(0)).write.format("delta").partitionBy("p").save(path)
-        return path, spark.read.table(TableRef(path=path).sql()).filter("p = 0")
+        # One task: the other core is the other writer's.
+        return path, spark.read.table(TableRef(path=path).sql()).filter("p = 0").coalesce(1)
 
     def meanwhile(path: str) -> None:
         spark.range(100, 101).withColumn("p", F.lit(0)).write.format("delta").mode("append").save(path)
@@ -123,16 +125,16 @@ def test_every_writer_plans_its_rows_within_its_transaction(spark: SparkSession,
 
     @F.udf("long")
     def wait(number):  # type: ignore[no-untyped-def]
-        import time
-
         started.touch()
-        while not go.exists():
+        until = time.monotonic() + 120
+        while not go.exists() and time.monotonic() < until:
             time.sleep(0.01)
         return number
 
     def commit() -> None:
-        while not started.exists():
-            threading.Event().wait(0.01)
+        until = time.monotonic() + 120
+        while not started.exists() and time.monotonic() < until:
+            time.sleep(0.01)
         meanwhile(path)
         go.touch()
 
@@ -180,19 +182,27 @@ def test_a_half_left_name_can_be_deleted_and_created(lake: Lake, tmp_path: Path)
     lake.create_topic("first")
     note = json.dumps({"lakelog.progress": {}})
     for name, place in (("one", "silver"), ("two", "bronze"), ("three", "silver")):
-        rows = lake.spark.range(1).write.format("delta").option("userMetadata", note)
+        rows = lake.spark.sql("SELECT 1 AS n, 0 AS partition, 0 AS bucket").write.format("delta").option("userMetadata", note)
+        rows = rows.partitionBy("partition" if place == "bronze" else "bucket")
         rows.save(f"{lake.root}/{name}/{place}")
     for name in ("two", "three"):
         place = "bronze" if name == "two" else "silver"
         shutil.rmtree(Path(lake.root, name, place, "_delta_log"))
+    shutil.copytree(Path(lake.root, "two"), Path(lake.root, "five"))
     for name in ("one", "two", "three"):
         assert len(lake.delete_topic(name).tables) == 1
         assert not Path(lake.root, name).exists()
         lake.create_topic(name, key="STRING", value="STRING")
     lake.spark.range(1).write.format("delta").option("userMetadata", note).save(f"{lake.root}/four/silver")
-    topic = lake.create_topic("four", key="STRING", value="STRING")
-    topic.append([record("a")])
-    assert topic.merge().inserted == 1
+    for name in ("four", "five"):
+        topic = lake.create_topic(name, key="STRING", value="STRING")
+        topic.append([record("a")])
+        assert topic.merge().inserted == 1
+    # Files that are no topic's stay, and what is there is told.
+    lake.spark.range(1).write.parquet(f"{lake.root}/six/bronze")
+    with pytest.raises(NotFound):
+        lake.delete_topic("six")
+    assert list(Path(lake.root, "six", "bronze").glob("*.parquet"))
 
 
 def test_silver_is_replaced_where_it_is_and_not_made(lake: Lake) -> None:

@@ -18,10 +18,14 @@ from tests.conftest import QUICK_JAVA
 REPOSITORY = Path(__file__).parent.parent.parent
 
 
-def start(plan: dict[str, Any], *, failpoint: str = "") -> subprocess.Popen[str]:
-    """A writer in a process group of its own (its Java with it), waiting for ``go`` unless the plan says otherwise."""
+def start(plan: dict[str, Any], *, failpoint: str = "", preload: str = "") -> subprocess.Popen[str]:
+    """A writer in a process group of its own (its Java with it), waiting for ``go`` unless the plan says otherwise.
+
+    ``preload`` is a library that stands before the system's, for it and its Java.
+    """
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "JDK_JAVA_OPTIONS": QUICK_JAVA}
     environment |= {"LAKELOG_FAILPOINT": failpoint} if failpoint else {}
+    environment |= {"LD_PRELOAD": preload} if preload else {}
     return subprocess.Popen(
         [sys.executable, "-m", "tests.races.worker", json.dumps(plan)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=REPOSITORY,
@@ -29,9 +33,9 @@ def start(plan: dict[str, Any], *, failpoint: str = "") -> subprocess.Popen[str]
     )  # fmt: skip
 
 
-def race(plans: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+def race(plans: list[dict[str, Any]], *, preload: str = "") -> dict[str, list[dict[str, Any]]]:
     """Run the plans at once, from the same moment on; returns every writer's lines. A writer that breaks fails the test."""
-    writers = [(plan["name"], start(plan)) for plan in plans]
+    writers = [(plan["name"], start(plan, preload=preload)) for plan in plans]
     try:
         for name, writer in writers:
             assert writer.stdout is not None
