@@ -1,0 +1,132 @@
+"""The value's types widened: the version column follows, a change that is cut off or taken back by a RESTORE heals, and defaults are checked."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakelog.errors import LogIncomplete
+from lakelog.log.state import change_state
+from lakelog.log.tail import log_end
+from lakelog.operations import configure
+from tests.tables import versions
+
+if TYPE_CHECKING:
+    from lakelog import Lake, Topic
+
+BY_V = {"compaction.strategy": "column", "compaction.strategy.column": "v"}
+
+
+def order(key: str, v: Any, **more: Any) -> dict[str, Any]:
+    return {"key": key, "value": {"v": v, **more}}
+
+
+def live(topic: Topic, column: str = "v") -> dict[str, Any]:
+    return {row["key"]: row[column] for row in topic.latest().collect()}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "low", "high"),
+    [
+        ("FLOAT", "DOUBLE", 1.0000000001, 1.0000000002),
+        ("INT", "BIGINT", 2**31, 2**40),
+        ("DECIMAL(4,2)", "DECIMAL(12,4)", Decimal("99.1234"), Decimal("99.1235")),
+    ],
+)
+def test_the_version_is_as_wide_as_its_field(lake: Lake, old: str, new: str, low: Any, high: Any) -> None:
+    topic = lake.create_topic("t", key="STRING", value=f"v {old}", config=BY_V)
+    topic.append([order("a", 1), order("b", 1)])
+    topic.merge()
+    topic.configure(value=f"v {new}")
+    topic.append([order("a", high), order("b", low)])
+    topic.merge()
+    topic.append([order("a", low), order("b", high)])
+    merged = topic.merge()
+    assert (merged.late, merged.updated, live(topic)) == (1, 1, {"a": high, "b": high})
+    assert topic.verify().problems == []
+
+
+def test_a_change_of_types_that_is_cut_off_anywhere_is_finished_by_the_next_writer(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Cut(Exception):
+        pass
+
+    def cut(*_: Any, **__: Any) -> None:
+        raise Cut
+
+    places = (
+        (configure.evolution, "apply"),
+        (configure.table_properties, "change"),
+        (configure.evolution, "reconcile"),
+        (configure, "close"),
+    )
+    for number, (module, name) in enumerate(places):
+        topic = lake.create_topic(f"t{number}", key="STRING", value="v INT", config=BY_V)
+        topic.append([order("a", 1)])
+        topic.merge()
+        with monkeypatch.context() as patch, pytest.raises(Cut):
+            patch.setattr(module, name, cut)
+            topic.configure(value="v BIGINT, note STRING")
+        assert topic.status().intent == "configure"
+        assert live(lake.topic(topic.name)) == {"a": 1}, "it can be read all the time"
+        topic.append([order("a", 2**40, note="x")])
+        assert topic.merge().updated == 1
+        assert (topic.status().intent, live(topic), live(topic, "note")) == (None, {"a": 2**40}, {"a": "x"})
+        assert topic.types.value.simpleString() == "struct<v:bigint,note:string>"
+
+
+def test_silver_restored_to_before_a_change_of_types_follows_again(lake: Lake) -> None:
+    topic = lake.create_topic("t", key="STRING", value="v INT", config=BY_V)
+    topic.append([order("a", 1), order("b", 2)])
+    before = topic.merge().version
+    topic.configure(value="v BIGINT, note STRING")
+    topic.append([order("a", 2**40, note="x")])
+    topic.merge()
+    assert live(topic, "note") == {"a": "x", "b": None}
+    old = topic.latest(at=before)
+    assert (old.columns[:3], {row["key"]: (row["v"], row["note"]) for row in old.collect()}) == (
+        ["key", "v", "note"],
+        {"a": (1, None), "b": (2, None)},
+    )
+    lake.spark.sql(f"RESTORE TABLE {topic.silver.sql()} TO VERSION AS OF {before}")
+    assert live(topic, "note") == {"a": None, "b": None}
+    topic.append([order("b", 2**41, note="y")])
+    assert topic.merge().records == 2
+    assert (live(topic), live(topic, "note"), topic.verify().problems) == ({"a": 2**40, "b": 2**41}, {"a": "x", "b": "y"}, [])
+
+
+def test_a_default_of_the_lake_changes_no_rule_whose_log_lacks_records(lake: Lake) -> None:
+    topic = lake.create_topic("t", key="STRING", value="STRING")
+    topic.append([{"key": "a", "value": "1", "timestamp": 5}, {"key": "a", "value": "2", "timestamp": 4}])
+    topic.merge()
+    end = log_end(topic.log)
+    # As a cleaner would say it.
+    assert change_state(topic.log, end, {0: end.tails[0].state.next("x", cleaned=1)}, "clean", now=lake.clock())
+    before = versions(lake.root, "t") | versions(lake.root, "_lakelog")
+    with pytest.raises(LogIncomplete, match="records below 1 were removed"):
+        lake.configure({"log.cleaner.compaction.strategy": "timestamp"})
+    with pytest.raises(LogIncomplete):
+        topic.configure({"compaction.strategy": "timestamp"})
+    assert versions(lake.root, "t") | versions(lake.root, "_lakelog") == before
+
+
+def test_a_log_that_begins_above_0_is_like_any_other(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As mirrored topics have it: nothing counts offsets from 0."""
+    from lakelog.operations import create
+
+    write = create.bronze.create
+    with monkeypatch.context() as patch:
+        patch.setattr(create.bronze, "create", lambda *given, **more: write(*given, **more, origins={0: 100, 1: 7}))
+        topic = lake.create_topic("t", key="STRING", value="STRING", partitions=2)
+    assert (topic.ends(), topic.status().partitions[0].log_start_offset) == ({0: 100, 1: 7}, 100)
+    assert topic.append([{"key": "a", "value": "1", "partition": 0}], expected_offset={0: 100, 1: 7}).offsets == {0: (100, 101)}
+    merged = topic.merge()
+    assert (merged.from_offsets, merged.to_offsets, merged.inserted) == ({0: 100, 1: 7}, {0: 101, 1: 7}, 1)
+    topic.append([{"key": "a", "value": "2", "partition": 0}, {"key": "b", "value": "1", "partition": 1}])
+    assert (topic.merge().updated, topic.merge(rebuild=True).records) == (1, 3)
+    topic.configure({"compaction.strategy": "timestamp"})
+    assert (topic.merge(rebuild=True).records, topic.verify().problems, topic.repair().done) == (3, [], [])
+    assert [row["offset"] for row in topic.read(0, 100).collect()] == [100, 101]
+    with pytest.raises(Exception, match=r"holds offsets \[100, 102\)"):
+        topic.read(0, 99)
