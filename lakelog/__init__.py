@@ -6,6 +6,7 @@ key, the winner under the topic's *ordering rule*. The folders are the architect
     cli/          the command line: arguments, environment, clock, output (jobs/ calls it for the settings)
     lake/         a root with its topics and defaults; how topics are created and deleted
     topic.py      the verbs on one topic; commit_log.py: a topic as a commit log (KIP-27)
+    operations/   what touches several tables of a topic: configure, repair, upgrade; intents, by which the next writer finishes them
     latest/       silver: the new part of the log is folded, compared with silver, written; views, status, verify
     log/          bronze: a request is read, checked, numbered and appended; the log's end; reading
     delta/        everything that knows Delta, Spark's settings or the file system; foreign errors become lakelog's here
@@ -48,7 +49,19 @@ if TYPE_CHECKING:
     )
     from lakelog.lake.lake import Lake
     from lakelog.model.ordering import OrderingRule
-    from lakelog.results import Appended, Loaded, Merged, PartitionStatus, Position, TopicDeleted, TopicDescription, TopicStatus, Verified
+    from lakelog.results import (
+        Appended,
+        Loaded,
+        Merged,
+        PartitionStatus,
+        Position,
+        Repaired,
+        TopicDeleted,
+        TopicDescription,
+        TopicStatus,
+        Upgraded,
+        Verified,
+    )
     from lakelog.topic import Topic
 
 _HOMES = {
@@ -58,8 +71,8 @@ _HOMES = {
                "VersionMismatch"),
     "lake.lake": ("Lake",),
     "model.ordering": ("OrderingRule",),
-    "results": ("Appended", "Loaded", "Merged", "PartitionStatus", "Position", "TopicDeleted", "TopicDescription", "TopicStatus",
-                "Verified"),
+    "results": ("Appended", "Loaded", "Merged", "PartitionStatus", "Position", "Repaired", "TopicDeleted", "TopicDescription", "TopicStatus",
+                "Upgraded", "Verified"),
     "delta.session": ("local_session",),
     "topic": ("Topic",),
 }  # fmt: skip
@@ -68,8 +81,8 @@ __version__ = "0.1.0"
 __all__ = [
     "Appended", "CommitLog", "Conflict", "Damaged", "ExpectedOffsetMismatch", "FencedEpoch", "GateFailed", "Invalid", "InvalidConfig", "InvalidRecords",
     "InvalidRequest", "Lake", "LakelogError", "Loaded", "LogIncomplete", "Merged", "NotFound", "NotReady", "OffsetOutOfRange", "OrderingRule",
-    "PartitionStatus", "Position", "Refused", "Topic",
-    "TopicDeleted", "TopicDescription", "TopicNotFound", "TopicStatus", "Verified", "VersionMismatch", "local_session",
+    "PartitionStatus", "Position", "Refused", "Repaired", "Topic",
+    "TopicDeleted", "TopicDescription", "TopicNotFound", "TopicStatus", "Upgraded", "Verified", "VersionMismatch", "local_session",
 ]  # fmt: skip
 
 

@@ -123,7 +123,10 @@ class PartitionStatus(Result):
 
 @dataclass(frozen=True)
 class TopicStatus(Result):
-    """Where a topic stands. Ages are milliseconds; ``counts`` are totals since the topic was created (or rebuilt)."""
+    """Where a topic stands. Ages are milliseconds; ``counts`` are totals since the topic was created (or rebuilt).
+
+    ``intent``: the operation over several tables that was begun and is not finished; the next writing verb finishes it.
+    """
 
     topic: str
     rule: str
@@ -138,6 +141,7 @@ class TopicStatus(Result):
     epoch: int
     partitions: list[PartitionStatus]
     counts: dict[str, int]
+    intent: str | None = None
 
 
 @dataclass(frozen=True)
@@ -179,3 +183,29 @@ class Verified(Result):
     def ok(self) -> bool:
         """Whether nothing is wrong."""
         return not self.problems
+
+
+@dataclass(frozen=True)
+class Repaired(Result):
+    """What a repair found (``problems``) and did (``done``); both are empty where all was well.
+
+    ``epoch`` is the log's generation and ``ends`` its log end offsets afterwards, ``records`` how many the log holds, ``version`` that of the
+    latest table that was computed anew.
+    """
+
+    topic: str
+    problems: list[str]
+    done: list[str]
+    epoch: int
+    ends: dict[int, int]
+    records: int
+    version: int | None
+
+
+@dataclass(frozen=True)
+class Upgraded(Result):
+    """A lake brought up to ``format``: what was ``done``, a sentence each; empty where nothing was to do."""
+
+    root: str
+    format: int
+    done: list[str]

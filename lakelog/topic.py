@@ -5,24 +5,26 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import table_properties
 from lakelog.delta.table_properties import IDENTITY, PREFIX
 from lakelog.errors import Conflict, InvalidRequest, OffsetOutOfRange, TopicNotFound
-from lakelog.latest import evolution, merge, silver, status, verify, views
+from lakelog.latest import merge, silver, status, verify, views
 from lakelog.log import append, bronze, bulk
 from lakelog.log.sources import requested
-from lakelog.log.tail import LogEnd, log_end
+from lakelog.log.state import require_whole
+from lakelog.log.tail import LogEnd, log_end, true_end
 from lakelog.model import config
-from lakelog.model.config import RULE_SETTINGS, TopicConfig
+from lakelog.model.config import TopicConfig
 from lakelog.model.names import TableRef
 from lakelog.model.ordering import OrderingRule
 from lakelog.model.point_in_time import At, moment
 from lakelog.model.records import Types, declared_type
 from lakelog.model.topic_log import TopicLog
-from lakelog.results import Appended, Loaded, Merged, Position, TopicDescription, TopicStatus, Verified, html_table
+from lakelog.operations import configure, intents, repair
+from lakelog.results import Appended, Loaded, Merged, Position, Repaired, TopicDescription, TopicStatus, Verified, html_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -98,7 +100,9 @@ class Topic:
     @property
     def log(self) -> TopicLog:
         """The topic as the floors below know it: its tables, types and rules."""
-        return TopicLog(self.uuid, self.spark, self.bronze, self.silver, self.types, self.partitions, self.config, self.rule)
+        return TopicLog(
+            self.name, self.root, self.uuid, self.spark, self.bronze, self.silver, self.types, self.partitions, self.config, self.rule
+        )
 
     # ---- writing ----
 
@@ -149,9 +153,9 @@ class Topic:
         several partitions are touched, none for one. A condition on a partition costs nothing more; conditions of records one small job; per
         key (``check.expected.offsets.scope=key``) a scan of the partition's keys. A token costs one look-up.
         """
-        self.refresh()
+        known = self._ready()
         asked = append.Asked(expected_offset, token, epoch, problems)
-        appended, self._end = append.append(self.log, self.name, source, format, asked, now=self.clock(), known=self._end)
+        appended, self._end = append.append(self.log, self.name, source, format, asked, now=self.clock(), known=known)
         LOGGER.info("%s: appended %d records at %s, version %s", self.name, appended.records, appended.offsets, appended.version)
         return appended
 
@@ -182,7 +186,7 @@ class Topic:
         Cost: the files are read once and kept in memory or on local disk, then one append a chunk. Chunks are found again for
         ``producer.id.expiration.ms``.
         """
-        self.refresh()
+        self._ready()
         request = requested(self.spark, source, format, self.types)
         self._end = None
         loaded = bulk.load(
@@ -212,11 +216,11 @@ class Topic:
         """
         if max_records is not None and max_records < 1:
             raise InvalidRequest(f"max_records={max_records}: it is a number of records, at least 1.")
-        asked = merge.Asked(max_records, rebuild, expected_version)
+        options = merge.MergeOptions(max_records, rebuild, expected_version)
         for attempt in range(MERGE_ATTEMPTS):
-            self.refresh()
+            known = self._ready(pin=True)
             try:
-                merged, self._end = merge.merge(self.log, self.name, asked, now=self.clock(), known=self._end)
+                merged, self._end = merge.merge(self.log, options, now=self.clock(), known=known, from_rows=attempt > 0)
             except Conflict:
                 if attempt == MERGE_ATTEMPTS - 1:
                     raise
@@ -226,6 +230,18 @@ class Topic:
                 return merged
             LOGGER.warning("%s: another merge was first; try %d of %d", self.name, attempt + 2, MERGE_ATTEMPTS)
         raise Conflict(f"{self.name}: other merges were first {MERGE_ATTEMPTS} times in a row. Nothing was changed; try again later.")
+
+    def _ready(self, *, pin: bool = False) -> LogEnd:
+        """The log's end, after an operation that was cut off has been finished. For verbs that write."""
+        for _ in range(MERGE_ATTEMPTS):
+            self.refresh()
+            table_properties.require_writable(self.name, self._stored)
+            self._end = log_end(self.log, known=self._end, pin=pin)
+            if self._end.intent is None:
+                return self._end
+            intents.finish(self.log, self._end, now=self.clock())
+            self._end = None
+        raise Conflict(f"{self.name}: operations of others follow one upon the other. Nothing was changed; try again later.")
 
     def configure(self, settings: Mapping[str, Any] | None = None, *, value: str | None = None) -> TopicDescription:
         """Change settings (None removes one), or widen the value's type.
@@ -242,25 +258,34 @@ class Topic:
             InvalidConfig: unknown, illegal or fixed settings, or a type that is not wider; nothing was changed.
             LogIncomplete: another rule is asked for, but the log no longer holds every record; nothing was changed.
         """
-        self.refresh()
+        self._ready()
         stored = {name: self._stored[PREFIX + name] for name in config.SETTINGS if PREFIX + name in self._stored}
-        after, changes = config.changed(stored, settings or {}, self.lake_defaults())
-        rule = OrderingRule.from_config(after)
-        kind = declared_type(self.spark, value, what="value") if value is not None else self.types.value
-        rule.version_type(kind)
-        if rule != self.rule and set(settings or {}) & set(RULE_SETTINGS):
-            bronze.require_whole(self.log, self.name, self.ends())
-        if value is not None:
-            # The wider tables first, then the note of it: a wider log under a narrower note is harmless.
-            noted = evolution.widen(self.spark, (self.silver, self.bronze), self.types, kind)
-            table_properties.change(self.spark, self.bronze, {f"{PREFIX}topic.types": noted})
+        kind = declared_type(self.spark, value, what="value") if value is not None else None
+        after, _ = config.changed(stored, settings or {}, self.lake_defaults())
+        OrderingRule.from_config(after).version_type(kind or self.types.value)
+        if kind is not None:
+            configure.widen(self.log, kind, now=self.clock())
+            self._end = None
             self.refresh()
-            views.create(self.spark, self.name, self.root, self.silver, self.bronze, self.types)
-        table_properties.change(self.spark, self.bronze, {PREFIX + name: text for name, text in changes.items()})
-        silver.follow(self.spark, self.silver, after)
-        LOGGER.info("%s: configured %s", self.name, changes if value is None else {**changes, "value": value})
+        if settings:
+            configure.change_settings(self.log, stored, settings, self.lake_defaults())
+        LOGGER.info("%s: configured %s", self.name, settings if value is None else {**(settings or {}), "value": value})
         described = self.describe()
         return replace(described, warnings={**described.warnings, **status.outdated(self.log, self.name)})
+
+    def require_whole_for(self, lake_defaults: Mapping[str, str]) -> None:
+        """Refuse lake-wide defaults that give this topic another ordering rule while its log lacks records.
+
+        Raises:
+            LogIncomplete: naming what is gone.
+            InvalidConfig: the topic could not work under them.
+        """
+        after = TopicConfig({name: self._stored[PREFIX + name] for name in config.SETTINGS if PREFIX + name in self._stored}, lake_defaults)
+        after.check()
+        rule = OrderingRule.from_config(after)
+        rule.version_type(self.types.value)
+        if rule != self.rule:
+            require_whole(self.log, self.name, log_end(self.log))
 
     # ---- reading ----
 
@@ -279,11 +304,31 @@ class Topic:
         Cost: the history of the log, one pass over the log, one fold of it, one full join with silver. Nothing is changed.
         """
         self.refresh()
-        return verify.verify(self.log, self.name, self.silver)
+        return verify.verify(self.log)
+
+    def repair(self) -> Repaired:
+        """Bring a topic back into order whose bronze or silver was changed by hand; nothing is changed where nothing is wrong.
+
+        Where bronze was changed (a RESTORE, rows deleted): a new epoch begins at the log's true end, so that offsets given again are told
+        apart, and silver is computed anew under the same rule. Where silver alone is wrong: it is computed anew.
+
+        Raises:
+            Damaged: records of another writer stand in the log. Nothing was changed.
+            LogIncomplete: silver cannot be computed from the log. Nothing was changed.
+
+        Cost: as `verify`, then one commit on bronze and a rebuild.
+        """
+        self.refresh()
+        table_properties.require_writable(self.name, self._stored)
+        self._end = None
+        end = true_end(self.log)
+        if end.intent is not None:
+            intents.finish(self.log, end, now=self.clock())
+        return repair.repair(self.log, now=self.clock())
 
     def rows(self, at: At = None) -> DataFrame:
         """Silver as stored, without control rows: one row per (partition, key), tombstones included, in no order."""
-        return silver.rows(self.spark, self.silver, moment(at))
+        return silver.rows(self.log, moment(at))
 
     def latest(self, at: At = None) -> DataFrame:
         """The live rows: one per (partition, key), in no order, struct keys and values flattened to columns.
@@ -327,12 +372,13 @@ class Topic:
         self.refresh()
         rows = bronze.records(self.log, partition=partition, offset=offset)
         if offset is not None:
-            ends = self.ends()
-            end = ends[partition] if partition is not None else max(ends.values())
-            if not 0 <= offset <= end:
+            log = log_end(self.log)
+            wanted = [partition] if partition is not None else sorted(log.tails)
+            start, end = min(log.starts()[index] for index in wanted), max(log.ends()[index] for index in wanted)
+            if not start <= offset <= end:
                 raise OffsetOutOfRange(
-                    f"{self.name}: offset {offset} is out of range: the log holds offsets [0, {end}).", offset=offset, start=0, end=end
-                )
+                    f"{self.name}: offset {offset} is out of range: the log holds offsets [{start}, {end}).", offset=offset, start=start, end=end
+                )  # fmt: skip
         rows = rows.orderBy("partition", "offset")
         return rows if limit is None else rows.limit(limit)
 

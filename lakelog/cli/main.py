@@ -226,13 +226,24 @@ def status(
 
 
 @verb(app, example="lakelog verify orders")
-def verify(call: Call, topic: Name) -> None:
+def verify(
+    call: Call,
+    topic: Name,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Mend what is wrong: a new epoch at the log's end, the latest table anew.")
+    ] = False,
+) -> None:
     """Prove a topic by recomputation: other writers, offsets, the latest table."""
+    if repair:
+        with output.working(f"{topic}: verifying and repairing"):
+            mended = call.lake([topic]).topic(topic).repair()
+        return call.answer(mended, output.repaired)
     with output.working(f"{topic}: verifying"):
         found = call.lake([topic]).topic(topic).verify()
     call.answer(found, output.verified)
     if not found.ok:
         raise typer.Exit(Damaged.exit_code)
+    return None
 
 
 @verb(app, example="lakelog doctor")

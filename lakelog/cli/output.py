@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from lakelog.errors import LakelogError
-from lakelog.results import Appended, Loaded, Merged, TopicDeleted, TopicDescription, TopicStatus, Verified
+from lakelog.results import Appended, Loaded, Merged, Repaired, TopicDeleted, TopicDescription, TopicStatus, Upgraded, Verified
 
 if TYPE_CHECKING:
     pass
@@ -121,6 +121,28 @@ def verified(result: Verified) -> None:
     line(f"{result.topic}: {'all is well' if result.ok else count(len(result.problems), 'problem')} ({looked})")
     for problem in result.problems:
         line(f"  {problem}")
+
+
+def repaired(result: Repaired) -> None:
+    """What a repair found and did."""
+    if not result.problems:
+        return line(f"{result.topic}: all is well, nothing was changed")
+    line(f"{result.topic}: found {count(len(result.problems), 'problem')}")
+    for problem in result.problems:
+        line(f"  {problem}")
+    line(f"{result.topic}: repaired (epoch {result.epoch}, the latest table is at version {result.version})")
+    for sentence in result.done:
+        line(f"  {sentence}")
+    return None
+
+
+def upgraded(result: Upgraded) -> None:
+    """What an upgrade did, a line each."""
+    if not result.done:
+        return line(f"{result.root}: has format {result.format} already")
+    for sentence in result.done:
+        line(sentence)
+    return None
 
 
 def merged(result: Merged) -> None:

@@ -16,7 +16,7 @@ from lakelog.model.config import parse
 from lakelog.model.names import check_topic_name
 
 topics = typer.Typer(help="Create, list, describe, configure, delete topics.", no_args_is_help=True, rich_markup_mode=None)
-lakes = typer.Typer(help="Describe, configure the lake's defaults.", no_args_is_help=True, rich_markup_mode=None)
+lakes = typer.Typer(help="Describe, configure the lake's defaults; upgrade its tables.", no_args_is_help=True, rich_markup_mode=None)
 
 Settings = Annotated[list[str] | None, typer.Option("--config", metavar="NAME=VALUE", help="A setting; may be given again.")]
 Unset = Annotated[list[str] | None, typer.Option("--unset", metavar="NAME", help="A setting to take back; may be given again.")]
@@ -110,6 +110,12 @@ def configure_lake(call: Call, setting: Settings = None, unset: Unset = None) ->
     if call.json:
         return output.document({"root": lake.root, "config": entries})
     return output.settings(entries)
+
+
+@verb(lakes, "upgrade", example="lakelog lake upgrade")
+def upgrade_lake(call: Call) -> None:
+    """Bring the tables of an older format up to this one; when no older lakelog writes them any more."""
+    call.answer(call.lake().upgrade(), output.upgraded)
 
 
 def _pairs(settings: Sequence[str] | None) -> dict[str, str | None]:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from lakelog.model.names import TableRef, local_path
+from lakelog.delta.location import on_this_disk
+from lakelog.model.names import TableRef
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 NAME = re.compile(r"\d{20}\.json")
 
@@ -21,27 +28,27 @@ class CommitFile:
     modified_ns: int
 
 
-def newest(table: TableRef) -> CommitFile | None:
-    """The newest commit of a table under a local path (a mounted one too).
+def newest(spark: SparkSession, table: TableRef) -> CommitFile | None:
+    """The newest commit of a table on this machine's disk (a mounted one too).
 
     Returns:
         None for tables elsewhere, and where there is no commit: then nothing is known, and Delta must be asked.
 
     Cost: the names of the folder are listed once; whether it still is costs less (`stands`). No Spark job.
     """
-    folder = _folder(table)
+    folder = _folder(spark, table)
     if folder is None:
         return None
     try:
         name = max(filter(NAME.fullmatch, os.listdir(folder)), default=None)
     except OSError:
         return None
-    return None if name is None else at(table, int(name[:20]))
+    return None if name is None else at(spark, table, int(name[:20]))
 
 
-def at(table: TableRef, version: int) -> CommitFile | None:
+def at(spark: SparkSession, table: TableRef, version: int) -> CommitFile | None:
     """The file of a commit, if it is the newest of the table. Cost: two files are asked for, however long the log."""
-    folder = _folder(table)
+    folder = _folder(spark, table)
     if folder is None:
         return None
     try:
@@ -53,20 +60,35 @@ def at(table: TableRef, version: int) -> CommitFile | None:
     return CommitFile(version, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
-def stands(table: TableRef, seen: CommitFile | None) -> bool:
+def stands(spark: SparkSession, table: TableRef, seen: CommitFile | None) -> bool:
     """Whether a commit is still the table's newest: what was known then is known now.
 
     Each look of Delta at a table lists the whole folder; this asks for two files.
     """
-    return seen is not None and seen == at(table, seen.version)
+    return seen is not None and seen == at(spark, table, seen.version)
 
 
-def is_gone(table: TableRef) -> bool:
-    """Whether a table under a local path is no more; False for tables elsewhere."""
-    folder = _folder(table)
+def note(spark: SparkSession, table: TableRef, version: int) -> str | None:
+    """The user metadata that a commit carries; None where it carries none, is not there, or lies elsewhere. No Spark job."""
+    folder = _folder(spark, table)
+    if folder is None:
+        return None
+    with contextlib.suppress(OSError, ValueError):
+        with open(os.path.join(folder, f"{version:020}.json"), encoding="utf-8") as lines:
+            # It is the first line that Delta writes.
+            for line in lines:
+                if line.startswith('{"commitInfo"'):
+                    found = json.loads(line)["commitInfo"].get("userMetadata")
+                    return None if found is None else str(found)
+    return None
+
+
+def is_gone(spark: SparkSession, table: TableRef) -> bool:
+    """Whether a table on this machine's disk is no more; False for tables elsewhere."""
+    folder = _folder(spark, table)
     return folder is not None and not os.path.isdir(folder)
 
 
-def _folder(table: TableRef) -> str | None:
-    path = None if table.path is None else local_path(table.path)
+def _folder(spark: SparkSession, table: TableRef) -> str | None:
+    path = None if table.path is None else on_this_disk(spark, table.path)
     return None if path is None else os.path.join(path, "_delta_log")

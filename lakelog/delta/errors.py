@@ -5,14 +5,10 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
 
 from lakelog.delta.prerequisites import missing_connector
 from lakelog.errors import Conflict, Damaged, InvalidRequest, LakelogError, NotFound, NotReady, Refused
 from lakelog.model.names import scheme_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 NOT_THERE = (
     "DELTA_TABLE_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "DELTA_TABLE_ONLY_OPERATION", "PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND",
@@ -23,8 +19,6 @@ GONE = ("DELTA_UNSUPPORTED_TIME_TRAVEL", "DELTA_VERSIONS_NOT_CONTIGUOUS", "DELTA
 
 # What a plan raises when its source gives other records than when it was summed up.
 SOURCE_CHANGED = "LAKELOG_SOURCE_CHANGED"
-# Tables as this process analysed them (`tables.analysed`), and which tables these were.
-ANALYSED: dict[Any, tuple[object, DataFrame]] = {}
 # What was analysed has the types from before.
 WIDENED = "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS"
 # What an append raises within Spark when the log it is to go to is no longer there.
@@ -43,6 +37,11 @@ def condition_of(error: BaseException) -> str:
 def raised(error: BaseException, sign: str) -> bool:
     """Whether a plan of ours raised this; a message may show a whole plan, with what it could raise."""
     return f"[USER_RAISED_EXCEPTION] {sign}" in str(error)
+
+
+def is_out_of_date(error: BaseException) -> bool:
+    """Whether a frame was analysed before the types of its table were changed."""
+    return condition_of(error).startswith(WIDENED)
 
 
 def _is_contention(error: BaseException) -> bool:
@@ -76,8 +75,7 @@ def translated(error: BaseException, table: object) -> LakelogError | None:
         )  # fmt: skip
     if condition.startswith(NOT_THERE):
         return NotFound(f"{table}: there is no Delta table or file of that name.")
-    if condition.startswith(WIDENED):
-        ANALYSED.clear()
+    if is_out_of_date(error):
         return Conflict(f"{table}: its types were widened meanwhile. Nothing was written; try again.")
     if condition.startswith(GONE):
         return NotFound(f"{table}: that version cannot be read any more or does not exist: {first}", name="SNAPSHOT_NOT_FOUND")

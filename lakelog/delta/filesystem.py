@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
-from typing import Any
+import shutil
+import uuid
+from typing import TYPE_CHECKING, Any
 
+from lakelog.delta.errors import condition_of
+from lakelog.delta.location import address, on_this_disk
 from lakelog.errors import InvalidRequest
-from lakelog.model.names import local_path
+from lakelog.model.names import literal, local_path, quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# What a writer of Delta makes in a table's folder before its first commit, and what a deletion that was cut off leaves.
+REMAINS = re.compile(r"_delta_log|\.?part-.*\.parquet(\.crc)?|partition=.*|segment=.*|bucket=.*|_temporary")
 
 
 def filesystem(location: str) -> tuple[Any, str]:
@@ -20,3 +32,77 @@ def filesystem(location: str) -> tuple[Any, str]:
         return fs.FileSystem.from_uri(re.sub(r"^s3[an]://", "s3://", location))  # type: ignore[no-any-return]
     except Exception as error:
         raise InvalidRequest(f"{location}: pyarrow cannot open this file system: {error}") from error
+
+
+def names_in(spark: SparkSession, folder: str) -> list[str]:
+    """The names of what lies in a folder, sorted; elsewhere than on this machine's disk, those that hold data files. Empty where there is none.
+
+    Cost: elsewhere one Spark job that lists all files.
+    """
+    path = on_this_disk(spark, folder)
+    if path is not None:
+        try:
+            return sorted(os.listdir(path))
+        except FileNotFoundError:
+            return []
+        except NotADirectoryError as error:
+            raise InvalidRequest(f"{folder} is a file. The root of a lake is a folder: name another one.", name="NOT_A_LAKE") from error
+    from pyspark.sql import functions as F
+
+    whole = address(spark, folder).rstrip("/")
+    store = r"^[^:/]+:(//[^/]*)?"
+    name = F.regexp_extract("path", rf"{store}{re.escape(re.sub(store, '', whole))}/([^/]+)", 2)
+    files = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
+    try:
+        return sorted(row[0] for row in files.load(whole).select(name).distinct().collect())
+    except Exception as error:
+        if condition_of(error).startswith("PATH_NOT_FOUND"):
+            return []
+        raise
+
+
+def is_cut_off(spark: SparkSession, folder: str) -> bool:
+    """Whether a folder on this machine's disk holds files as a Delta table does, and nothing else: where there is no table, one was cut off."""
+    path = on_this_disk(spark, folder)
+    found = names_in(spark, folder) if path is not None else []
+    return bool(found) and all(REMAINS.fullmatch(name) for name in found)
+
+
+def has_own_catalog(spark: SparkSession) -> bool:
+    """Whether the catalog is the session's own: nobody else sees a schema in it."""
+    return spark.conf.get("spark.sql.catalogImplementation", None) == "in-memory"
+
+
+def remove(spark: SparkSession, folder: str) -> None:
+    """Remove a folder with all that is in it; nothing where there is none.
+
+    On this machine's disk; elsewhere by Spark, which removes the folder of a schema with the schema, where the catalog is the session's
+    own and nobody else sees that schema; else by pyarrow, with credentials from the environment.
+
+    Raises:
+        InvalidRequest: nothing here can; the folder is as it was.
+    """
+    path = on_this_disk(spark, folder)
+    if path is not None:
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(path) if os.path.isdir(path) and not os.path.islink(path) else os.remove(path)
+        return
+    whole = address(spark, folder)
+    if has_own_catalog(spark):
+        schema = quoted(f"lakelog_{uuid.uuid4().hex}")
+        spark.sql(f"CREATE SCHEMA {schema} LOCATION {literal(whole)}")
+        spark.sql(f"DROP SCHEMA {schema} CASCADE")
+        return
+    from pyarrow import fs
+
+    try:
+        files, inside = filesystem(whole)
+        if files.get_file_info(inside).type == fs.FileType.Directory:
+            return files.delete_dir(inside)  # type: ignore[no-any-return]
+        why = "pyarrow does not find it"
+    except (InvalidRequest, OSError) as error:
+        why = str(error)
+    raise InvalidRequest(
+        f"{whole} cannot be removed from here: {why}. Remove it with the tools of its storage, then delete the topic again.",
+        name="NOT_REMOVABLE",
+    )

@@ -5,9 +5,11 @@ On a cluster that brings Spark and Delta (Databricks, Spark Connect) use its own
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,6 +65,21 @@ def _reason(error: Exception, log: Path, before: int) -> str:
     told = [line.strip() for line in lines if line.strip() and not line.startswith(CHATTER)]
     first = (str(error).strip().splitlines() or [type(error).__name__])[0]
     return " ".join(line if line.endswith(".") else f"{line}." for line in [first, *told[:2]])
+
+
+def _warehouse() -> str:
+    """A folder for tables without a path, which live as long as the session's catalog; Spark would make one where the command runs.
+
+    It is removed at the end where nothing is in it.
+    """
+    folder = tempfile.mkdtemp(prefix="lakelog-warehouse-")
+
+    def remove() -> None:
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)
+
+    atexit.register(remove)
+    return folder
 
 
 def _tell(line: str) -> None:
@@ -130,6 +147,8 @@ def local_session(
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         **(config or {}),
     }
+    if settings["spark.sql.catalogImplementation"] == "in-memory":
+        settings.setdefault("spark.sql.warehouse.dir", _warehouse())
     kept = {name: os.environ.pop(name) for name in LEAKING_VARIABLES if name in os.environ}
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -1,4 +1,4 @@
-"""How a statement is run: session settings for its length, and small ones without generated code."""
+"""How a statement is run: one commit at a time, session settings for its length, and small ones without generated code."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import contextlib
 import threading
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
+
+from lakelog.delta.lock import held
+from lakelog.model.names import TableRef
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -15,11 +18,21 @@ if TYPE_CHECKING:
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 # Up to so many records a statement is one over few rows.
 FEW = 10_000
-# One commit of this process at a time: what a commit carries and which version it got are settings of the Spark session, and appends of one
-# process to one table would only make each other start over (a lock doubles their rate).
-committing = threading.RLock()
+# What a commit carries and how it is written are settings of the Spark session.
+_settings_in_use = threading.RLock()
 _interpreting = threading.Lock()
 _within: dict[int, tuple[int, contextlib.ExitStack]] = {}
+
+
+@contextlib.contextmanager
+def committing(spark: SparkSession, table: TableRef, *, creating: bool = False) -> Iterator[None]:
+    """Every commit that lakelog makes is made in here: one at a time to a table (lock.py), and one at a time in this process.
+
+    Raises:
+        Conflict: another process is at the table, and takes too long.
+    """
+    with held(spark, table, creating=creating), _settings_in_use:
+        yield
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # What is lakelog's among them. A table whose FORMAT is greater was written by a newer lakelog; every table of a topic bears its IDENTITY.
 PREFIX = "lakelog."
 FORMAT, IDENTITY = f"{PREFIX}format", f"{PREFIX}topic.uuid"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 # What Spark shows in place of a value that it takes for a secret, by its name or by itself: url, token, hourly …
 REDACTED = "*********(redacted)"
 # A creation takes one or two seconds from its first file, from which on its path counts as taken, to its commit.
@@ -33,9 +33,9 @@ def read(spark: SparkSession, table: TableRef) -> dict[str, str] | None:
 
     Cost: no Spark job, but at most a small one where Spark hides a value; no look at the table where it is as it was.
     """
-    if table in _known and commit_file.stands(table, _known[table][0]):
+    if table in _known and commit_file.stands(spark, table, _known[table][0]):
         return dict(_known[table][1])
-    newest = commit_file.newest(table)
+    newest = commit_file.newest(spark, table)
     try:
         with door(table):
             found = {row[0]: row[1] for row in spark.sql(f"SHOW TBLPROPERTIES {table.sql()}").collect()}
@@ -60,9 +60,18 @@ def require_readable(what: str, stored: Mapping[str, str]) -> None:
         raise InvalidConfig(f"{what} was written by a newer lakelog (format {written}, this one knows {FORMAT_VERSION}). Upgrade lakelog.")
 
 
-def exists(spark: SparkSession, table: TableRef) -> bool:
-    """Whether the Delta table is there."""
-    return read(spark, table) is not None
+def require_writable(what: str, stored: Mapping[str, str]) -> None:
+    """Refuse to write a table of lakelog's, by its properties, that has an older format.
+
+    Raises:
+        InvalidConfig: naming it and both formats.
+    """
+    written = stored.get(FORMAT, "1")
+    if int(written) < FORMAT_VERSION:
+        raise InvalidConfig(
+            f"{what} has format {written}, this lakelog writes format {FORMAT_VERSION}: it can be read as it is; to write it, upgrade the lake"
+            " once (lake upgrade), when no older lakelog writes it any more. Nothing was changed.", name="UNSUPPORTED_VERSION",
+        )  # fmt: skip
 
 
 def appears(spark: SparkSession, table: TableRef, name: str, value: str | None = None) -> bool:
@@ -100,7 +109,7 @@ def change(spark: SparkSession, table: TableRef, changes: Mapping[str, str | Non
     """Set properties, or remove those given as None; at most two commits, each of which aborts writers in flight."""
     kept = {name: value for name, value in changes.items() if value is not None}
     gone = [name for name, value in changes.items() if value is None]
-    with committing, door(table):
+    with committing(spark, table), door(table):
         if kept:
             pairs = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in sorted(kept.items()))
             spark.sql(f"ALTER TABLE {table.sql()} SET TBLPROPERTIES ({pairs})")

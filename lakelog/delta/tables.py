@@ -8,12 +8,16 @@ from __future__ import annotations
 import contextlib
 import datetime
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lakelog.delta.errors import ANALYSED, condition_of
+from lakelog.delta import errors
+from lakelog.delta.commits import carrying, signed
+from lakelog.delta.commits import forget_version as forget_version
+from lakelog.delta.commits import version_committed as version_committed
+from lakelog.delta.commits import version_with as version_with
 from lakelog.delta.errors import SOURCE_CHANGED as SOURCE_CHANGED
-from lakelog.delta.errors import door as door
+from lakelog.delta.errors import condition_of
 from lakelog.delta.errors import source_door as source_door
 from lakelog.delta.statement import committing, during, interpreted
 from lakelog.errors import Conflict, NotFound
@@ -22,7 +26,20 @@ from lakelog.model.names import TableRef, quoted
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
 
-LAST_COMMIT = "spark.databricks.delta.lastCommitVersionInSession"
+# Tables as this process analysed them (`analysed`), and which tables these were.
+_analysed: dict[TableRef, tuple[object, DataFrame]] = {}
+
+
+@contextlib.contextmanager
+def door(table: object) -> Iterator[None]:
+    """`errors.door`, where statements read what was analysed before: it is forgotten when the error says that it is out of date."""
+    try:
+        with errors.door(table):
+            yield
+    except Conflict as error:
+        if error.__cause__ is not None and errors.is_out_of_date(error.__cause__):
+            _analysed.clear()
+        raise
 
 
 def small_frame(spark: SparkSession, ddl: str, rows: Sequence[tuple[Any, ...]]) -> DataFrame:
@@ -67,6 +84,7 @@ def create(
 
     Raises:
         Conflict: the table came into being meanwhile.
+        NotFound: there is none to be replaced.
     """
     from pyspark.sql import functions as F
 
@@ -75,34 +93,47 @@ def create(
         writer = writer.partitionedBy(*[F.col(name) for name in partitioned_by])
     for name, value in properties.items():
         writer = writer.tableProperty(name, value)
-    with committing, door(table), during(rows.sparkSession, {**WRITERS, **_carrying(user_metadata)}):
-        forget_version(rows.sparkSession)
+    spark, sign = rows.sparkSession, signed(user_metadata)
+    with committing(spark, table, creating=True), door(table), during(spark, {**WRITERS, **carrying(sign)}):
+        forget_version(spark)
         try:
-            writer.createOrReplace() if replace else writer.create()
+            writer.replace() if replace else writer.create()
         except Exception as error:
             # By the path's files, or by the table: Delta asks for both, one after the other.
             if any(sign in condition_of(error) for sign in ("ALREADY_EXISTS", "NON_EMPTY_LOCATION")):
                 raise Conflict(f"{table} was created by another writer meanwhile.") from error
             raise
-        return version_committed(rows.sparkSession, table)
+        return version_committed(spark, table, sign)
 
 
-def overwrite(rows: DataFrame, table: TableRef, *, partitioned_by: str, user_metadata: str | None = None) -> int:
-    """Replace all rows, and the schema, of a table in one commit; properties stay. Returns the version."""
-    writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").option("partitionOverwriteMode", "static")
-    writer = writer.partitionBy(partitioned_by)
-    writer = writer if user_metadata is None else writer.option("userMetadata", user_metadata)
-    with committing, door(table), during(rows.sparkSession, WRITERS):
-        forget_version(rows.sparkSession)
-        writer.save(table.path) if table.path is not None else writer.saveAsTable(table.sql())
-        return version_committed(rows.sparkSession, table)
+def overwrite(rows: DataFrame, table: TableRef, *, user_metadata: str | None = None) -> int:
+    """Replace all rows, and the schema, of a table in one commit; properties and partitioning stay.
+
+    The rows may be made of the table itself, read in the transaction (`replace`).
+
+    Returns:
+        The version.
+
+    Raises:
+        NotFound: the table is gone; a writer to a path would make one.
+        Conflict: another writer committed meanwhile.
+    """
+    from pyspark.sql import functions as F
+
+    spark, sign = rows.sparkSession, signed(user_metadata)
+    writer = rows.writeTo(table.sql()).option("overwriteSchema", "true").option("partitionOverwriteMode", "static")
+    writer = writer.option("userMetadata", sign)
+    with committing(spark, table), door(table), during(spark, WRITERS):
+        forget_version(spark)
+        writer.overwrite(F.lit(True))
+        return version_committed(spark, table, sign)
 
 
 def replace(rows: DataFrame, table: TableRef, where: Column, *, user_metadata: str | None) -> int:
     """Replace the rows of whole partitions (``where``) in one commit; the rows may be made of the table itself, read in the transaction.
 
-    By name through the V2 writer: it plans the rows once more within its transaction. A writer to a path plans them before it and would
-    lose what was committed in between.
+    Every writer plans its rows within its transaction: what is committed before it begins is read, what is committed after conflicts.
+    This one, by name, finds no table where a writer to a path would make one.
 
     Returns:
         The version.
@@ -110,13 +141,11 @@ def replace(rows: DataFrame, table: TableRef, where: Column, *, user_metadata: s
     Raises:
         Conflict: a commit of another writer touched those partitions.
     """
-    spark = rows.sparkSession
-    writer = rows.writeTo(table.sql())
-    writer = writer if user_metadata is None else writer.option("userMetadata", user_metadata)
-    with committing, door(table), during(spark, WRITERS):
+    spark, sign = rows.sparkSession, signed(user_metadata)
+    with committing(spark, table), door(table), during(spark, WRITERS):
         forget_version(spark)
-        writer.overwrite(where)
-        return version_committed(spark, table)
+        rows.writeTo(table.sql()).option("userMetadata", sign).overwrite(where)
+        return version_committed(spark, table, sign)
 
 
 def size(spark: SparkSession, table: TableRef) -> int:
@@ -147,12 +176,12 @@ def analysed(spark: SparkSession, table: TableRef, identity: object) -> DataFram
         table: the table.
         identity: equal as long as the table is the same, its columns and types included; `door` forgets what was wrong all the same.
     """
-    kept = ANALYSED.get(table)
+    kept = _analysed.get(table)
     if kept is None or kept[0] != identity or kept[1].sparkSession is not spark:
         kept = (identity, read(spark, table))
         # Catalogs lend the means to read a table for a while only.
         if table.path is not None:
-            ANALYSED[table] = kept
+            _analysed[table] = kept
     level = kept[1].storageLevel
     return kept[1].unpersist() if level.useMemory or level.useDisk else kept[1]
 
@@ -188,23 +217,6 @@ def history(spark: SparkSession, table: TableRef, limit: int) -> list[Row]:
         return list(spark.sql(f"DESCRIBE HISTORY {table.sql()} LIMIT {int(limit)}").collect())
 
 
-def forget_version(spark: SparkSession) -> None:
-    """Before a commit whose version is asked for: an older one is not to be taken for it (`version_committed`)."""
-    with contextlib.suppress(Exception):
-        spark.conf.unset(LAST_COMMIT)
-
-
-def _carrying(user_metadata: str | None) -> dict[str, str]:
-    """The setting under which statements without options of their own (MERGE, CREATE) commit user metadata."""
-    return {} if user_metadata is None else {"spark.databricks.delta.commitInfo.userMetadata": user_metadata}
-
-
-def version_committed(spark: SparkSession, table: TableRef) -> int:
-    """The version of the commit just made, as the session tells it; by the newest commit where it does not."""
-    version = spark.conf.get(LAST_COMMIT, None)
-    return int(version) if version else int(history(spark, table, 1)[0]["version"])
-
-
 def merge(
     source: DataFrame, table: TableRef, *, on: str, clauses: str, scatter: bool = True, user_metadata: str | None = None
 ) -> int | None:
@@ -226,7 +238,7 @@ def merge(
     Raises:
         Conflict: a commit of another writer touched what this one read.
     """
-    spark = source.sparkSession
+    spark, sign = source.sparkSession, signed(user_metadata)
     settings = {
         **WRITERS,
         "spark.databricks.delta.merge.materializeSource": "none",
@@ -235,18 +247,18 @@ def merge(
         "spark.databricks.delta.merge.repartitionBeforeWrite.enabled": str(scatter).lower(),
         # A small source is hashed, so that the rows of the table need no sort where the join cannot broadcast (full outer).
         "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": "64MB",
-        **_carrying(user_metadata),
+        **carrying(sign),
     }
     view = f"lakelog_{uuid.uuid4().hex}"
     source.createOrReplaceTempView(view)
     try:
-        with committing, door(table):
+        with committing(spark, table), door(table):
             forget_version(spark)
             with during(spark, settings):
                 answer = spark.sql(f"MERGE INTO {table.sql()} t USING {quoted(view)} s ON {on} {clauses}").collect()
             if not answer or not answer[0][0]:
                 return None
-            return version_committed(spark, table)
+            return version_committed(spark, table, sign)
     finally:
         spark.catalog.dropTempView(view)
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 import time
 import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from lakelog.errors import InvalidConfig, InvalidRequest, LakelogError, NotFound, TopicNotFound
+from lakelog.delta import table_properties, tables
+from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION
+from lakelog.errors import InvalidConfig, InvalidRequest, NotFound, TopicNotFound
 from lakelog.lake import topic_tables
 from lakelog.lake.lake_table import LakeTable
 from lakelog.lake.query import query as checked_query
@@ -16,9 +19,10 @@ from lakelog.latest import silver, views
 from lakelog.model.config import SETTINGS, TopicConfig, did_you_mean, parse
 from lakelog.model.names import absolute_root, check_root, check_topic_name
 from lakelog.model.ordering import OrderingRule
-from lakelog.model.point_in_time import At
+from lakelog.model.point_in_time import At, moment
 from lakelog.model.records import Types, declared_type, flat_columns
-from lakelog.results import TopicDeleted, html_table
+from lakelog.operations import upgrade
+from lakelog.results import TopicDeleted, Upgraded, html_table
 from lakelog.topic import Topic
 
 if TYPE_CHECKING:
@@ -71,22 +75,47 @@ class Lake:
         Raises:
             InvalidConfig: an unknown name, an illegal value, or a combination under which a topic without settings of its own could not
                 work (the strategy ``column``, whose fields each topic names for itself); nothing was set.
+            LogIncomplete: a topic that follows would get another ordering rule, but its log no longer holds every record; nothing was set.
 
         Cost: one commit; for `silver.SHAPING` a look at every topic, and a commit on each silver that follows.
         """
-        self._own.opened()
+        table_properties.require_writable(self.root, self._own.opened())
         parsed = parse({name: value for name, value in settings.items() if value is not None}, lake=True)
         known = {setting.lake_name for setting in SETTINGS.values() if not setting.fixed}
         for name in settings:
             if name not in known:
                 raise InvalidConfig(f"There is no lake-wide default {name!r}.{did_you_mean(name, known)}", setting=name)
         after = {**self._own.defaults(), **parsed}
-        TopicConfig({}, {name: text for name, text in after.items() if settings.get(name, text) is not None}).check()
+        after_all = {name: text for name, text in after.items() if settings.get(name, text) is not None}
+        TopicConfig({}, after_all).check()
+        for name in self.topics():
+            self._topic(name).require_whole_for(after_all)
         self._own.set_defaults({name: parsed.get(name) for name in settings})
         if silver.SHAPING & set(settings):
             for name in self.topics():
                 topic = self._topic(name)
                 silver.follow(self.spark, topic.silver, topic.config)
+
+    def upgrade(self) -> Upgraded:
+        """Bring the lake's tables up to this lakelog's format; again, and nothing changes.
+
+        A lake of an older format is read as it is and not written. Upgrade when no older lakelog writes it any more: from then on it refuses.
+        Cut off, the next call goes on.
+
+        Gives: what was done, a sentence each.
+
+        Raises:
+            NotFound: the root is not a lake.
+            Conflict: a writer was first again and again; try again.
+
+        Cost: per topic two commits on each table, for the lake one.
+        """
+        stored = self._own.opened()
+        done = [sentence for name in self.topics() for sentence in upgrade.upgrade(self._topic(name).log, now=self.clock())]
+        if int(stored[FORMAT]) < FORMAT_VERSION:
+            table_properties.change(self.spark, self._own.table, {FORMAT: str(FORMAT_VERSION)})
+            done.append(f"{self._own.table}: format {FORMAT_VERSION}")
+        return Upgraded(self.root, FORMAT_VERSION, done)
 
     def describe(self) -> list[dict[str, Any]]:
         """The lake-wide defaults: Kafka's broker name, value, origin (lake or default) and what it means. No Spark job."""
@@ -175,6 +204,8 @@ class Lake:
         OrderingRule.from_config(settings).version_type(types.value)
         if not is_lake:
             self._own.create()
+        else:
+            table_properties.require_writable(self.root, self._own.opened())
         made = topic_tables.make_log(self.spark, self.root, name, types, partitions=partitions, settings=stored, now=self.clock())
         topic = self._topic(name)
         # Whoever made it is given the time to complete it.
@@ -189,9 +220,9 @@ class Lake:
         return topic
 
     def delete_topic(self, name: str, *, dry_run: bool = False) -> TopicDeleted:
-        """Delete a topic: its tables with all files, and its views. There is no way back; ask before you call.
+        """Delete a topic: its tables with all files, and its views in a catalog. There is no way back; ask before you call.
 
-        A topic whose creation, once its log was there, or deletion was cut off can be deleted as well.
+        What a creation or deletion that was cut off left can be deleted as well. Temporary views of the session are the caller's and stay.
 
         Args:
             name: the topic.
@@ -201,7 +232,7 @@ class Lake:
 
         Raises:
             TopicNotFound: there is no such topic.
-            Invalid: a table of that name is not lakelog's; nothing was deleted.
+            Invalid: a table of that name is not lakelog's; nothing was deleted. Or nothing here can remove folders at that place.
 
         Cost: no Spark job under a path; every file is removed.
         """
@@ -219,7 +250,10 @@ class Lake:
         return deleted
 
     def sql(self, query: str, *, at: At = None) -> DataFrame:
-        """Run SQL with the views of every topic registered: ``orders``, ``orders_deleted``, ``orders_log``.
+        """Run a query that knows the views of every topic: ``orders``, ``orders_deleted``, ``orders_log``.
+
+        They are known to this query alone and go before views of the session; that has its own views afterwards as before
+        (`Topic.register` gives it a topic's).
 
         Args:
             query: one SELECT, WITH … SELECT, VALUES, SHOW, DESCRIBE or EXPLAIN.
@@ -233,28 +267,42 @@ class Lake:
         from pyspark.errors import AnalysisException
 
         query = checked_query(self.spark, query)
-        registered: list[str] = []
+        known: dict[str, str] = {}
+        existing: list[str] = []
         for name in self.topics():
-            asked = re.search(rf"\b{name}(_deleted)?\b", query, re.IGNORECASE) is not None
+            if not views.is_named(name, query):
+                existing += views.names(name)
+                continue
             try:
-                topic = self._topic(name)
-                topic.register(at)
-                registered.append(name)
-                if asked and at is None:
-                    topic.require_sound()
-            except LakelogError as error:
-                # A topic whose deletion was cut off is still listed; a damaged one is no reason not to ask the others.
-                if asked and at is None and not isinstance(error, TopicNotFound):
+                known |= self._selects(name, at)
+                existing += views.names(name)
+                if at is None and re.search(rf"(?i)(?<!\w){name}(_deleted)?(?!\w)", query):
+                    self._topic(name).require_sound()
+            except TopicNotFound:
+                # A topic whose deletion was cut off is still listed.
+                continue
+            except NotFound:
+                if at is None:
                     raise
-                if name not in registered:
-                    for view in views.names(name):
-                        self.spark.catalog.dropTempView(view)
+        whole = views.over(known, query)
         try:
-            return self.spark.sql(query)
+            frame = self.spark.sql(whole)
+            # Spark Connect analyses a query only when it is asked for something.
+            frame.schema  # noqa: B018
+            return frame
         except AnalysisException as error:
-            first = str(error).strip().splitlines()[0]
-            existing = [view for name in registered for view in views.names(name)]
+            # Where in the statement that it is a part of tells nothing.
+            first = re.sub(r" *\(line \d+, pos \d+\)", "", str(error).strip().splitlines()[0])
             if "TABLE_OR_VIEW_NOT_FOUND" in first:
                 listed = ", ".join(existing) or "none"
                 raise NotFound(f"{first} Views: {listed}.", name="UNKNOWN_TABLE", existing=existing) from error
             raise InvalidRequest(f"The query is wrong: {first}", name="INVALID_QUERY") from error
+
+    def _selects(self, name: str, at: At) -> dict[str, str]:
+        """A topic's views as SELECTs, by name; a version of silver that cannot be read is not found."""
+        topic, version = self._topic(name), moment(at)
+        if isinstance(version, datetime.datetime):
+            version = tables.version_at(self.spark, topic.silver, version)
+        if version is not None:
+            tables.read(self.spark, topic.silver, version)
+        return views.selects(name, topic.silver, topic.bronze, topic.types, version)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakelog.delta import table_properties, tables
-from lakelog.delta.filesystem import filesystem
+from lakelog.delta.filesystem import names_in
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION, PREFIX
 from lakelog.errors import Conflict, InvalidRequest, NotFound
 from lakelog.model.config import SETTINGS
@@ -109,14 +109,8 @@ class LakeTable:
             table_properties.wait_for(self.spark, self.table, FORMAT)
 
     def _refuse_foreign_files(self) -> None:
-        from pyarrow import fs
-
-        files, path = filesystem(self.root)
-        if files.get_file_info(path).type == fs.FileType.File:
-            raise InvalidRequest(f"{self.root} is a file. The root of a lake is a folder: name another one.", name="NOT_A_LAKE")
-        found = [entry.base_name for entry in files.get_file_info(fs.FileSelector(path, allow_not_found=True))]
         # A first topic whose creation was cut off, or is under way, left nothing else.
-        found = [name for name in found if not name.startswith(".") and name != "_lakelog"]
+        found = [name for name in names_in(self.spark, self.root) if not name.startswith(".") and name != "_lakelog"]
         # Another process may have made the lake since we looked.
         if found and self.properties() is None:
             raise InvalidRequest(

@@ -13,11 +13,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lakelog.delta import table_properties, tables
-from lakelog.delta.filesystem import filesystem
+from lakelog.delta.filesystem import is_cut_off, names_in, remove
+from lakelog.delta.location import on_this_disk
+from lakelog.delta.lock import held
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION, IDENTITY, PREFIX
 from lakelog.errors import Conflict, Damaged, Invalid, InvalidRequest
 from lakelog.latest import evolution, silver, views
+from lakelog.latest.progress import LogPlace
 from lakelog.log import bronze
+from lakelog.log.tail import log_end
 from lakelog.model.names import TableRef
 from lakelog.model.records import Types
 from lakelog.topic import Topic
@@ -59,18 +63,27 @@ def make_log(spark: SparkSession, root: str, name: str, types: Types, *, partiti
 def complete(topic: Topic, *, now: int) -> None:
     """Make what a topic has beside its log: the latest table and, in a catalog, the views. Again, and nothing changes.
 
-    The latest table of a topic whose deletion was cut off is replaced.
+    The latest table of a topic whose deletion was cut off is replaced. One that is gone is made anew only where the log is empty: what a
+    log no longer holds would be lost without a word.
 
     Raises:
+        Damaged: the latest table is gone and the log holds records.
         InvalidRequest: a table that is not lakelog's stands there.
         Conflict: another process is completing it, or was cut off before there was a table.
     """
     stored = table_properties.read(topic.spark, topic.silver)
-    if _is_foreign(stored):
+    if _is_foreign(topic.spark, topic.silver, stored):
         raise _taken(str(topic.silver), topic.name)
-    if stored is None or stored[IDENTITY] != topic.uuid:
+    if stored is None or stored.get(IDENTITY) != topic.uuid:
+        end = log_end(topic.log)
+        if any(tail.batch is not None for tail in end.tails.values()):
+            raise Damaged(
+                f"{topic.silver}: the latest table of the topic {topic.name} is gone, but its log holds records. Compute it anew with"
+                " merge(rebuild=True)."
+            )
+        places = {index: LogPlace(tail.end, tail.epoch, None) for index, tail in end.tails.items()}
         try:
-            silver.create(topic.log, topic.silver, now=now, replace=stored is not None)
+            silver.create(topic.log, topic.silver, places, now=now, replace=stored is not None)
         except Conflict:
             # Whoever else completes it makes it of the same log.
             table_properties.wait_for(topic.spark, topic.silver, IDENTITY, topic.uuid)
@@ -82,14 +95,16 @@ def _tables(root: str, name: str) -> tuple[TableRef, TableRef]:
     return TableRef.of(root, name, "bronze"), TableRef.of(root, name, "silver")
 
 
-def _is_foreign(stored: Mapping[str, str] | None) -> bool:
-    """Whether properties are those of a table that is there, but no topic's."""
-    return stored is not None and IDENTITY not in stored
+def _is_foreign(spark: SparkSession, table: TableRef, stored: Mapping[str, str] | None) -> bool:
+    """Whether a table that is there, by its properties, is no topic's; nor one that a writer of lakelog made in the place of a deleted one."""
+    if stored is None or IDENTITY in stored:
+        return False
+    return '"lakelog' not in (tables.history(spark, table, 1)[0]["userMetadata"] or "")
 
 
 def _refuse_foreign(spark: SparkSession, root: str, name: str) -> None:
     """Refuse to create a topic over what is not lakelog's: the tables and views of a schema are everybody's."""
-    taken = [str(table) for table in _tables(root, name) if _is_foreign(table_properties.read(spark, table))]
+    taken = [str(table) for table in _tables(root, name) if _is_foreign(spark, table, table_properties.read(spark, table))]
     if "/" not in root:
         taken += [view for view in views.names(name) if spark.catalog.tableExists(f"{root}.{view}")]
     if taken:
@@ -116,9 +131,9 @@ def own(spark: SparkSession, root: str, name: str) -> list[TableRef]:
         except Damaged:  # half deleted
             found.append(table)
             continue
-        if _is_foreign(stored):
+        if _is_foreign(spark, table, stored):
             raise Invalid(f"{table} is not lakelog's. Nothing was deleted.", name="NOT_A_TOPIC")
-        if stored is not None:
+        if stored is not None or (table.path is not None and is_cut_off(spark, table.path)):
             found.append(table)
     return found
 
@@ -126,24 +141,26 @@ def own(spark: SparkSession, root: str, name: str) -> list[TableRef]:
 def drop(spark: SparkSession, root: str, name: str) -> None:
     """Remove a topic's views and tables with all their files, the log last: while it stands, nobody else makes a topic of that name.
 
-    What is gone already, or half gone, is passed over.
+    What is gone already, or half gone, is passed over. Temporary views of the session are the caller's and stay.
+
+    Raises:
+        InvalidRequest: nothing here can remove folders at that place, or they stood after that all the same.
     """
-    for view in views.names(name):
-        spark.catalog.dropTempView(view)
     log, latest = _tables(root, name)
     if "/" not in root:
         views.drop(spark, name, root)
         tables.drop(spark, latest)
         tables.drop(spark, log)
         return
-    from pyarrow import fs
-
-    files, folder = filesystem(f"{root}/{name}")
-    if files.get_file_info(folder).type != fs.FileType.Directory:
-        return
     # Not the folder as a whole: after the log is gone, another process may have begun a topic in it.
-    for entry in sorted(files.get_file_info(fs.FileSelector(folder)), key=lambda entry: str(entry.base_name) == "bronze"):
-        files.delete_dir(entry.path) if entry.type == fs.FileType.Directory else files.delete_file(entry.path)
-    if isinstance(files, fs.LocalFileSystem):
+    for entry in sorted(names_in(spark, f"{root}/{name}"), key=lambda entry: entry == "bronze"):
+        table = TableRef.of(root, name, entry)
+        with held(spark, table), tables.door(table):
+            remove(spark, str(table))
+            if table in (log, latest) and table_properties.read(spark, table) is not None:
+                raise InvalidRequest(f"{table} stands after its deletion: Spark did not remove it, and told nothing. Remove it with the"
+                                     " tools of its storage, then delete the topic again.", name="NOT_REMOVABLE")  # fmt: skip
+    folder = on_this_disk(spark, f"{root}/{name}")
+    if folder is not None:
         with contextlib.suppress(OSError):
             os.rmdir(folder)

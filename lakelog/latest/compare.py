@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from lakelog.delta import tables
 from lakelog.latest.fold import Fold
 from lakelog.latest.progress import CONTROL_BUCKET, COUNTS
-from lakelog.model.names import TableRef
 from lakelog.model.topic_log import TopicLog
 
 if TYPE_CHECKING:
@@ -37,20 +36,20 @@ class Compared:
     touched: int
 
 
-def compare(log: TopicLog, folded: Fold, table: TableRef | None) -> Compared:
+def compare(log: TopicLog, folded: Fold, at: int | None) -> Compared:
     """Put every row of a fold next to silver's row of its key.
 
     Args:
         log: the topic's log.
         folded: the slice.
-        table: silver; None when it holds no rows yet, or is computed anew.
+        at: the version of silver; None when it holds no rows yet, or is computed anew.
 
     Cost: one narrow scan of silver (only the buckets that winners fall into), the winners broadcast to it; one small aggregation.
     """
     from pyspark.sql import functions as F
 
     with tables.door(log.silver):
-        rows = tables.kept(_beside(log, folded, table)) if table is not None else _alone(folded)
+        rows = tables.kept(_beside(log, folded, at)) if at is not None else _alone(folded)
         change = folded.winning() & (F.col("old_rank").isNull() | (F.col("rank") > F.col("old_rank")))
         figures = _figures(log, folded, rows, change)
     counts = {row["partition"]: {name: int(row[name] or 0) for name in COUNTS} for row in figures}
@@ -75,11 +74,11 @@ def _alone(folded: Fold) -> DataFrame:
     return folded.rows.select("*", *nothing, rank, F.lit(None).cast(FILE).alias("old_file"))
 
 
-def _beside(log: TopicLog, folded: Fold, table: TableRef) -> DataFrame:
+def _beside(log: TopicLog, folded: Fold, at: int) -> DataFrame:
     """The fold's rows with ``old_offset``, ``old_rank``, ``old_tombstone`` and ``old_file`` of silver's row of their key, or NULLs."""
     from pyspark.sql import functions as F
 
-    old = tables.read(log.spark, table).filter(F.col("bucket") > CONTROL_BUCKET)
+    old = tables.read(log.spark, log.silver, at).filter(F.col("bucket") > CONTROL_BUCKET)
     winners = folded.rows.filter(folded.winning())
     if log.config.number("silver.buckets") > 1:
         held = [row["bucket"] for row in winners.select("bucket").distinct().collect()]

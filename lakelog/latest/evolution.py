@@ -1,62 +1,20 @@
-"""How a topic's value type may change: nullable fields are added, types are widened. All else is a new topic."""
+"""A topic's tables are given a wider value type, and silver the types that its topic has."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import contextlib
 from typing import TYPE_CHECKING
 
 from lakelog.delta import table_properties, tables
+from lakelog.delta.statement import committing
 from lakelog.errors import InvalidConfig
 from lakelog.model.names import TableRef, quoted
-from lakelog.model.records import Types, flat_columns, nullable
+from lakelog.model.topic_log import TopicLog
+from lakelog.model.widening import Change, plan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.types import DataType
-
-WIDENINGS = {("tinyint", "smallint"), ("tinyint", "int"), ("smallint", "int"), ("float", "double"), ("tinyint", "bigint"), ("smallint", "bigint"),
-             ("int", "bigint")}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Change:
-    """One statement's worth: a field ``path`` (below ``value``) that gets a type, added or widened."""
-
-    path: tuple[str, ...]
-    kind: str
-    added: bool
-
-
-def plan(old: DataType, new: DataType, path: tuple[str, ...] = ("value",)) -> list[Change]:
-    """The changes that lead from one value type to another.
-
-    Raises:
-        InvalidConfig: a field is missing or its type is not wider; nothing was changed.
-    """
-    from pyspark.sql.types import DecimalType, StructType
-
-    where = ".".join(path)
-    if isinstance(old, StructType) and isinstance(new, StructType):
-        changes = []
-        for name in old.names:
-            if name not in new.names:
-                raise InvalidConfig(
-                    f"{where}: the field {name} is missing. Fields can be added and types widened; all else is a new topic."
-                )
-            changes += plan(old[name].dataType, new[name].dataType, (*path, name))
-        return changes + [
-            Change((*path, field.name), field.dataType.simpleString(), True) for field in new.fields if field.name not in old.names
-        ]
-    before, after = old.simpleString(), new.simpleString()
-    if before == after:
-        return []
-    wider = (before, after) in WIDENINGS
-    if isinstance(old, DecimalType) and isinstance(new, DecimalType):
-        wider = new.scale >= old.scale and new.precision - new.scale >= old.precision - old.scale
-    if not wider:
-        raise InvalidConfig(f"{where}: {before} cannot become {after}. Fields can be added and types widened; all else is a new topic.")
-    return [Change(path, after, False)]
+    from pyspark.sql.types import DataType, StructType
 
 
 def apply(spark: SparkSession, table: TableRef, changes: list[Change]) -> None:
@@ -70,7 +28,7 @@ def apply(spark: SparkSession, table: TableRef, changes: list[Change]) -> None:
         if kind is not None and kind.simpleString() == change.kind:
             continue
         column = ".".join(quoted(name) for name in change.path)
-        with tables.door(table):
+        with committing(spark, table), tables.door(table):
             if change.added:
                 spark.sql(f"ALTER TABLE {table.sql()} ADD COLUMNS ({column} {change.kind})")
             else:
@@ -78,19 +36,26 @@ def apply(spark: SparkSession, table: TableRef, changes: list[Change]) -> None:
                 spark.sql(f"ALTER TABLE {table.sql()} ALTER COLUMN {column} TYPE {change.kind}")
 
 
-def widen(spark: SparkSession, refs: Sequence[TableRef], types: Types, value: DataType) -> str:
-    """Give tables a wider value type, and what a topic is to store of it afterwards.
+def reconcile(log: TopicLog, schema: StructType) -> bool:
+    """Give silver the columns that its topic's types and rule ask for, where it lacks them: the value's, and the version's under ``column``.
 
-    Raises:
-        InvalidConfig: the type is not wider, or its columns clash with the key's; nothing was changed.
+    Silver falls behind when a change of types was cut off, or when it was restored to before one. A version of another kind, as after a
+    change of the rule, is left to a rebuild.
+
+    Args:
+        log: the topic.
+        schema: silver's columns as they are.
+
+    Returns:
+        Whether anything was changed; then each change was one metadata commit.
     """
-    changes = plan(types.value, value)
-    flat_columns(types.key, value)
-    for table in refs:
-        apply(spark, table, changes)
-    # New fields stand last in the tables, wherever they were named.
-    stored = tables.read(spark, refs[-1]).schema["value"].dataType
-    return types_json(types.key, nullable(stored))
+    wanted = {"value": log.types.value, "version": log.rule.version_type(log.types.value)}
+    changes: list[Change] = []
+    for name, kind in wanted.items():
+        with contextlib.suppress(InvalidConfig):
+            changes += plan(schema[name].dataType, kind, (name,))
+    apply(log.spark, log.silver, changes)
+    return bool(changes)
 
 
 def types_json(key: DataType, value: DataType) -> str:

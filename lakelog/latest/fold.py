@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from lakelog.delta import tables
 from lakelog.delta.statement import FEW, interpreted
 from lakelog.log import bronze
-from lakelog.log.bronze import RECORD_COLUMNS
+from lakelog.log.rows import RECORD_COLUMNS
 from lakelog.model.records import looked_up
 from lakelog.model.topic_log import TopicLog
 
@@ -51,8 +51,8 @@ class Fold:
         return F.broadcast(frame) if self.size <= BROADCAST else frame
 
 
-def fold(log: TopicLog, start: Mapping[int, int], ends: Mapping[int, int]) -> Fold:
-    """The log from ``start`` to ``ends`` (exclusive), and of each (partition, key) the record with the greatest rank.
+def fold(log: TopicLog, start: Mapping[int, int], ends: Mapping[int, int], at: int) -> Fold:
+    """The log, at a version of bronze, from ``start`` to ``ends`` (exclusive), and of each (partition, key) the record with the greatest rank.
 
     Cost: the slice is read once and kept, up to 100 thousand records with one sort by key and offset in one task. Beyond, offset
     order: an aggregation over (partition, key) and a semi-join on (partition, offset); other rules: a shuffle and sort.
@@ -60,7 +60,7 @@ def fold(log: TopicLog, start: Mapping[int, int], ends: Mapping[int, int]) -> Fo
     from pyspark.sql import functions as F
 
     size = sum(end - start[index] for index, end in ends.items())
-    rows = _slice(log, start, ends)
+    rows = _slice(log, start, ends, at)
     if size <= SMALL:
         with interpreted(log.spark, size <= FEW):
             return Fold(tables.kept(_ranked(log, rows.coalesce(1))), size)
@@ -73,7 +73,7 @@ def fold(log: TopicLog, start: Mapping[int, int], ends: Mapping[int, int]) -> Fo
     return Fold(tables.kept(winners.select("*", F.col("offset").alias("rank"), F.col("offset").alias("best"))), size, records)
 
 
-def _slice(log: TopicLog, start: Mapping[int, int], ends: Mapping[int, int]) -> DataFrame:
+def _slice(log: TopicLog, start: Mapping[int, int], ends: Mapping[int, int], at: int) -> DataFrame:
     """The log's records from ``start`` to ``ends`` (exclusive), with bucket, version and flags as the rule sees them."""
     from pyspark.sql import functions as F
 
@@ -82,7 +82,7 @@ def _slice(log: TopicLog, start: Mapping[int, int], ends: Mapping[int, int]) -> 
     first, beyond = ([spans.get(index, (0, 0))[place] for index in range(log.partitions)] for place in (0, 1))
     index, offset = F.col("partition"), F.col("offset")
     # Bounds that skip files by their statistics (a rounded one would read a share of the whole log), then each partition's exact ones.
-    rows = bronze.records(log).filter(index.isin(list(spans)) & (offset >= low) & (offset < high))
+    rows = bronze.records(log, at=at).filter(index.isin(list(spans)) & (offset >= low) & (offset < high))
     rows = rows.filter((offset >= looked_up(first, index)) & (offset < looked_up(beyond, index)))
     buckets = log.config.number("silver.buckets")
     bucket = F.lit(0) if buckets == 1 else F.pmod(F.xxhash64("key"), F.lit(buckets))

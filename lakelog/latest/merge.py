@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from lakelog.delta import tables
 from lakelog.errors import Damaged, Refused, VersionMismatch
-from lakelog.latest import silver
-from lakelog.latest.progress import COUNTS, Progress, progress
+from lakelog.latest import evolution, upsert
+from lakelog.latest.progress import COUNTS, LogPlace, Progress, progress
 from lakelog.log import bronze
+from lakelog.log.state import require_whole, require_writable
 from lakelog.log.tail import LogEnd, log_end
 from lakelog.model.steps import step_ends
 from lakelog.model.topic_log import TopicLog
 from lakelog.results import Merged
 
+REPAIR = "Run verify with repair: it begins a new epoch at the log's end and computes the latest table anew."
+
 
 @dataclass(frozen=True)
-class Asked:
+class MergeOptions:
     """What a merge is asked: about so many records (rounded up to whole commits), silver anew, only if silver is at this version."""
 
     max_records: int | None = None
@@ -24,74 +28,122 @@ class Asked:
     expected_version: int | None = None
 
 
-def merge(log: TopicLog, name: str, asked: Asked, *, now: int, known: LogEnd | None) -> tuple[Merged | None, LogEnd]:
-    """One try of a merge.
+def merge(
+    log: TopicLog, options: MergeOptions, *, now: int, known: LogEnd | None, from_rows: bool = False
+) -> tuple[Merged | None, LogEnd | None]:
+    """One try of a merge, under one pinned view: silver's progress is read first, then bronze at one version.
 
     Args:
         log: the topic's log.
-        name: the topic's name.
-        asked: what was asked.
+        options: what was asked.
         now: the merge's time in milliseconds.
         known: the log's end as this process last saw it.
+        from_rows: read silver's progress from its rows, whatever the newest commit's note says; after a try that failed.
 
     Returns:
-        (what was merged, or None when another merge moved the progress meanwhile; the log's end).
+        (what was merged, or None when silver changed meanwhile; the log's end).
 
     Raises:
         VersionMismatch: silver is at another version.
         Refused: silver was made under another rule (RULE_CHANGED).
         LogIncomplete: a rebuild needs records that are gone.
-        Damaged: silver is beyond the log, or another log's.
-        Conflict: another commit touched the same buckets meanwhile.
+        Damaged: silver is gone, another log's, or holds records that the log no longer holds.
+        Conflict: another commit touched the same buckets meanwhile, or an operation over several tables is not finished.
         After any of them silver is as it was.
     """
-    state = progress(log.spark, log.silver)
-    if asked.expected_version is not None and state.version != asked.expected_version:
+    state = _progress(log, options, from_rows)
+    if state is not None and options.expected_version is not None and state.version != options.expected_version:
         raise VersionMismatch(
-            f"{name}: silver is at version {state.version}, not at {asked.expected_version}. Nothing was changed. Look at it, then decide.",
-            expected=asked.expected_version, actual=state.version,
+            f"{log.name}: silver is at version {state.version}, not at {options.expected_version}. Nothing was changed. Look at it, then decide.",
+            expected=options.expected_version, actual=state.version,
         )  # fmt: skip
-    if state.uuid != log.uuid and not asked.rebuild:
+    if state is not None and state.uuid != log.uuid and not options.rebuild:
         raise Damaged(
-            f"{name}: {log.silver} is the latest table of another log. Compute it anew with merge(rebuild=True), or bring the right one back.",
+            f"{log.name}: {log.silver} is the latest table of another log. Compute it anew with merge(rebuild=True), or bring the right one back.",
             expected=log.uuid, actual=state.uuid,
         )  # fmt: skip
     # In this order: a log end read first could lie before what another merge has folded meanwhile.
-    end = log_end(log, known=known)
-    all_ends = end.ends()
-    if asked.rebuild or (state.rule != log.rule and state.empty):
-        bronze.require_whole(log, name, all_ends)
-        epochs = {index: tail.epoch for index, tail in end.tails.items()}
-        version, step = silver.rebuild(log, log.silver, state, all_ends, epochs=epochs, now=now)
-        return _merged(name, version, step, all_ends), end
+    end = log_end(log, known=known, pin=True)
+    require_writable(log, end)
+    if state is None or options.rebuild or (state.rule != log.rule and state.empty):
+        require_whole(log, log.name, end)
+        version, step = upsert.rebuild(log, end.starts(), places(end), bronze_version=end.version, now=now)
+        return (None if version is None else _merged(log.name, version, step, end.ends())), end
     if state.rule != log.rule:
         raise Refused(
-            f"{name}: silver was made under the rule {state.rule}, the topic now says {log.rule}. Run merge with rebuild once.",
+            f"{log.name}: silver was made under the rule {state.rule}, the topic now says {log.rule}. Run merge with rebuild once.",
             name="RULE_CHANGED", expected=str(log.rule), actual=str(state.rule),
         )  # fmt: skip
-    ends = _up_to(log, name, state, all_ends, asked.max_records)
+    require_same_log(log, state, end)
+    if evolution.reconcile(log, tables.read(log.spark, log.silver).schema):
+        return None, end
+    step_places = _up_to(log, state, end, options.max_records)
+    ends = {index: place.end for index, place in step_places.items()}
     if ends == state.next:
-        return Merged(name, None, ends, ends), end
-    version, step = silver.merge(log, log.silver, state, ends, now=now)
-    return (None if version is None else _merged(name, version, step, all_ends)), end
+        return Merged(log.name, None, ends, ends), end
+    version, step = upsert.merge(log, state, step_places, bronze_version=end.version, now=now)
+    return (None if version is None else _merged(log.name, version, step, end.ends())), end
 
 
-def _up_to(log: TopicLog, name: str, state: Progress, all_ends: Mapping[int, int], max_records: int | None) -> dict[int, int]:
-    """Where this merge is to end, by partition: at the log's end, or after ``max_records``."""
-    start = state.next
-    beyond = [index for index in all_ends if all_ends[index] < start[index]]
-    if beyond:
-        raise Damaged(
-            f"{name}: silver holds partition {beyond[0]} up to offset {start[beyond[0]]}, its log ends at {all_ends[beyond[0]]}: the log lost"
-            " records. Bring bronze back (RESTORE to a later version), or take silver back to a version of that time.",
-            expected=start[beyond[0]], actual=all_ends[beyond[0]],
-        )  # fmt: skip
-    if max_records is not None and sum(all_ends[index] - start[index] for index in all_ends) > max_records:
-        return step_ends(start, bronze.batch_ends(log, start), max_records)
-    return dict(all_ends)
+def _progress(log: TopicLog, options: MergeOptions, from_rows: bool) -> Progress | None:
+    """Silver's progress; None where it cannot be read and silver is to be computed anew."""
+    try:
+        return progress(log.spark, log.silver, from_rows=from_rows)
+    except Damaged:
+        if options.rebuild and options.expected_version is None:
+            return None
+        raise
 
 
-def _merged(name: str, version: int | None, step: silver.Step, all_ends: Mapping[int, int]) -> Merged:
+def require_same_log(log: TopicLog, state: Progress, end: LogEnd) -> None:
+    """Refuse a silver that holds what the log does not: at each merged offset, the log must still hold the append that ended there.
+
+    Raises:
+        Damaged: naming the partition.
+
+    Cost: one small Spark job where something was appended since the last merge; else none.
+    """
+    for index, tail in sorted(end.tails.items()):
+        if tail.end < state.next[index]:
+            raise Damaged(
+                f"{log.name}: silver holds partition {index} up to offset {state.next[index]}, its log ends at {tail.end}: the log lost"
+                f" records. {REPAIR}", expected=state.next[index], actual=tail.end,
+            )  # fmt: skip
+    wanted = {index: batch for index, batch in state.batches.items() if state.next[index] > end.tails[index].state.start}
+    found = {index: end.tails[index].batch for index in wanted if end.tails[index].end == state.next[index]}
+    behind = {index: state.next[index] - 1 for index in wanted if index not in found}
+    if behind:
+        found |= bronze.batches_at(log, behind, end.version)
+    for index, batch in sorted(wanted.items()):
+        if found.get(index) != batch:
+            raise Damaged(
+                f"{log.name}: silver holds partition {index} up to offset {state.next[index]} of the append {batch}, but the log holds"
+                f" {found.get(index) or 'none'} there: offsets were given a second time. {REPAIR}", expected=batch, actual=found.get(index),
+            )  # fmt: skip
+
+
+def places(end: LogEnd) -> dict[int, LogPlace]:
+    """Partition to the log's end as a place."""
+    return {index: LogPlace(tail.end, tail.state.epoch_at(tail.end - 1), tail.batch) for index, tail in sorted(end.tails.items())}
+
+
+def _up_to(log: TopicLog, state: Progress, end: LogEnd, max_records: int | None) -> dict[int, LogPlace]:
+    """Where this merge is to end, by partition: at the log's end, or after about ``max_records``, on whole commits."""
+    start, all_ends = state.next, end.ends()
+    last = places(end)
+    if max_records is None or sum(all_ends[index] - start[index] for index in all_ends) <= max_records:
+        return last
+    batches = bronze.batch_ends(log, start, end.version)
+    steps, known = step_ends(start, batches, max_records), {(one.partition, one.end): one.batch for one in batches}
+    return {
+        index: last[index]
+        if step == all_ends[index]
+        else LogPlace(step, end.tails[index].state.epoch_at(step - 1), known.get((index, step)) or state.batches.get(index))
+        for index, step in steps.items()
+    }
+
+
+def _merged(name: str, version: int | None, step: upsert.Step, all_ends: Mapping[int, int]) -> Merged:
     remaining = sum(all_ends[index] - end for index, end in step.ends.items())
     counts = {count: step.total(count) for count in COUNTS}
     return Merged(name, version, dict(sorted(step.start.items())), dict(sorted(step.ends.items())), remaining=remaining, **counts)

@@ -1,30 +1,44 @@
-"""How far silver is: per partition the last merged offset, its epoch, the rule and the counts.
+"""How far silver is: per partition the last merged offset, its epoch, the append that ends there, the rule and the counts.
 
 The truth are silver's control rows, in the reserved bucket -1. The commit that writes them carries the same as its user metadata, so that
-the next merge has it from the newest commit alone. Every merge is gated by the digests of the rows themselves: a hint can be old, not wrong.
+the next merge has it from the newest commit alone. A merge writes all control rows and is gated by the digests of all of them, moved or not,
+so what a commit carries is what its rows say; where a gate fails, the rows are read.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import tables
-from lakelog.errors import Damaged
+from lakelog.errors import Damaged, NotFound
 from lakelog.model.names import TableRef
 from lakelog.model.ordering import OrderingRule
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 COUNTS = ("records", "inserted", "updated", "deleted", "late", "duplicates", "invalid_versions", "ignored_deletes", "unkeyed")
 CONTROL_BUCKET = -1
 # The key of the user metadata, and how many characters a commit carries at most; beyond, the control rows are read.
 NOTE, NOTE_MOST = "lakelog.progress", 32_768
+
+
+# What to do where silver cannot be read.
+REBUILD = "Compute it anew from the log with merge(rebuild=True)."
+
+
+@dataclass(frozen=True)
+class LogPlace:
+    """A place in a partition's log between two appends: the offset behind it, the generation, and the append that ends there, if any."""
+
+    end: int
+    epoch: int
+    batch: str | None
 
 
 @dataclass(frozen=True)
@@ -56,28 +70,19 @@ class Progress:
 
     @classmethod
     def start(
-        cls,
-        ends: Mapping[int, int],
-        epochs: Mapping[int, int],
-        counts: Mapping[int, Mapping[str, int]],
-        *,
-        rule: OrderingRule,
-        uuid: str,
-        generation: int,
+        cls, ends: Mapping[int, LogPlace], counts: Mapping[int, Mapping[str, int]], *, rule: OrderingRule, uuid: str, generation: int
     ) -> Progress:
-        """The progress of a silver that was just created (all ends 0) or computed anew up to ``ends``."""
+        """The progress of a silver that was just created, or computed anew up to ``ends``."""
         common = {"topic": uuid, "rule": rule.to_json(), "generation": generation}
-        return cls({index: _mark(end - 1, epochs[index], common, counts.get(index, {})) for index, end in sorted(ends.items())})
+        return cls({index: _mark(place, common, counts.get(index, {})) for index, place in sorted(ends.items())})
 
-    def after(self, ends: Mapping[int, int], counts: Mapping[int, Mapping[str, int]]) -> Progress:
+    def after(self, ends: Mapping[int, LogPlace], counts: Mapping[int, Mapping[str, int]]) -> Progress:
         """The progress when the log was merged up to ``ends``; a partition that does not move keeps its mark."""
         marks = dict(self.marks)
-        for index, end in ends.items():
-            if end > self.next[index]:
+        for index, place in ends.items():
+            if place.end > self.next[index]:
                 before, known = self.controls[index]["counts"], counts.get(index, {})
-                marks[index] = _mark(
-                    end - 1, marks[index].epoch, self.controls[index], {n: before.get(n, 0) + known.get(n, 0) for n in COUNTS}
-                )
+                marks[index] = _mark(place, self.controls[index], {n: before.get(n, 0) + known.get(n, 0) for n in COUNTS})
         return Progress(marks)
 
     @cached_property
@@ -89,6 +94,11 @@ class Progress:
     def next(self) -> dict[int, int]:
         """Partition to the first offset that is not merged yet."""
         return {index: mark.offset + 1 for index, mark in self.marks.items()}
+
+    @property
+    def batches(self) -> dict[int, str]:
+        """Partition to the append that ends at the last merged offset, where that is known: of silver tables of format 1 it is not."""
+        return {index: control["batch"] for index, control in self.controls.items() if control.get("batch")}
 
     @property
     def rule(self) -> OrderingRule:
@@ -103,12 +113,17 @@ class Progress:
     @property
     def empty(self) -> bool:
         """Whether nothing was merged yet: silver holds no rows."""
-        return all(mark.offset < 0 for mark in self.marks.values())
+        return not self.totals()["records"]
 
     @property
     def generation(self) -> int:
         """How often silver was computed anew."""
         return int(next(iter(self.controls.values()))["generation"])
+
+    @property
+    def fingerprint(self) -> str:
+        """What stands for all control rows at once (`fingerprint_of`)."""
+        return _hashed((index, mark.offset, mark.epoch, mark.control) for index, mark in self.marks.items())
 
     def totals(self) -> dict[str, int]:
         """Counts since the topic was created or rebuilt, over all partitions."""
@@ -120,35 +135,68 @@ class Progress:
         return text if len(text) <= NOTE_MOST else None
 
 
-def _mark(offset: int, epoch: int, common: Mapping[str, Any], counts: Mapping[str, int]) -> Mark:
-    return Mark(offset, epoch, json.dumps({**common, "counts": dict(counts)}, sort_keys=True))
+def _mark(place: LogPlace, common: Mapping[str, Any], counts: Mapping[str, int]) -> Mark:
+    return Mark(place.end - 1, place.epoch, json.dumps({**common, "batch": place.batch, "counts": dict(counts)}, sort_keys=True))
 
 
-def progress(spark: SparkSession, table: TableRef) -> Progress:
+def progress(spark: SparkSession, table: TableRef, *, from_rows: bool = False) -> Progress:
     """How far silver is, by its newest commit; by its control rows where that is not a merge. Cost: one small Spark job, else three.
 
+    Args:
+        spark: the session.
+        table: silver.
+        from_rows: do not believe the newest commit's note.
+
     Raises:
-        Damaged: there are no control rows, or two for a partition.
+        Damaged: there is no silver, there are no control rows, or two for a partition.
     """
-    newest = tables.history(spark, table, 1)[0]
+    try:
+        newest = tables.history(spark, table, 1)[0]
+    except NotFound as error:
+        raise Damaged(f"{table}: the latest table is gone. {REBUILD}") from error
     version = int(newest["version"])
     try:
         noted = json.loads(newest["userMetadata"] or "{}").get(NOTE)
     except (ValueError, AttributeError):
         noted = None
-    if noted and newest["operation"].upper().startswith(("MERGE", "WRITE", "CREATE")):
+    if noted and not from_rows and newest["operation"].upper().startswith(("MERGE", "WRITE", "CREATE")):
         return Progress({int(index): Mark(*mark) for index, mark in noted.items()}, version)
-    return Progress(stored(spark, table).marks, version)
+    return Progress(stored(spark, table, version).marks, version)
 
 
-def stored(spark: SparkSession, table: TableRef) -> Progress:
-    """Silver's control rows as they stand. Cost: two small Spark jobs over one small file.
+def control_rows(spark: SparkSession, table: TableRef, at: int | None = None) -> list[Row]:
+    """Silver's control rows as they stand, at a version or now. Cost: two small Spark jobs over one small file."""
+    with tables.door(table):
+        rows = tables.read(spark, table, at).filter(f"bucket = {CONTROL_BUCKET}").select("partition", "offset", "epoch", "control")
+        return list(rows.collect())
+
+
+def stored(spark: SparkSession, table: TableRef, at: int | None = None) -> Progress:
+    """The progress by silver's control rows.
 
     Raises:
         Damaged: there are none, or two for a partition.
     """
-    with tables.door(table):
-        rows = tables.read(spark, table).filter(f"bucket = {CONTROL_BUCKET}").select("partition", "offset", "epoch", "control").collect()
+    rows = control_rows(spark, table, at)
     if not rows or len({row["partition"] for row in rows}) < len(rows):
-        raise Damaged(f"{table}: the control rows of silver are not as lakelog left them. Rebuild with merge(rebuild=True).")
+        raise Damaged(f"{table}: the control rows of silver are not as lakelog left them. {REBUILD}")
     return Progress({row["partition"]: Mark(row["offset"], row["epoch"], row["control"]) for row in rows})
+
+
+def fingerprint(rows: Iterable[Row]) -> str:
+    """What stands for all control rows at once, in whatever state they are (`fingerprint_of`)."""
+    return _hashed(tuple(row) for row in rows)
+
+
+def _hashed(rows: Iterable[tuple[Any, ...]]) -> str:
+    texts = sorted(" ".join(str(field) for field in row if field is not None) for row in rows)
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()
+
+
+def fingerprint_of(silver: DataFrame) -> DataFrame:
+    """`fingerprint` of the control rows that a statement reads: one row with the column ``fingerprint``."""
+    from pyspark.sql import functions as F
+
+    text = F.concat_ws(" ", "partition", "offset", "epoch", "control")
+    texts = F.concat_ws("\n", F.sort_array(F.collect_list(text)))
+    return silver.filter(F.col("bucket") == CONTROL_BUCKET).agg(F.sha2(texts, 256).alias("fingerprint"))

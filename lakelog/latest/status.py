@@ -32,9 +32,9 @@ def require_sound(log: TopicLog) -> None:
 
     Cost: as `progress`; for a table of this machine that is as it was, two files are looked at.
     """
-    if commit_file.stands(log.silver, _sound.get(log.silver)):
+    if commit_file.stands(log.spark, log.silver, _sound.get(log.silver)):
         return
-    newest = commit_file.newest(log.silver)
+    newest = commit_file.newest(log.spark, log.silver)
     progress(log.spark, log.silver)
     if newest is not None:
         _sound[log.silver] = newest
@@ -68,11 +68,12 @@ def status(log: TopicLog, name: str, *, now: int) -> TopicStatus:
     end = log_end(log)
     ends = end.ends()
     with tables.door(log.silver):
-        held = {row["tombstone"]: row["count"] for row in silver.rows(log.spark, log.silver).groupBy("tombstone").count().collect()}
+        held = {row["tombstone"]: row["count"] for row in silver.rows(log).groupBy("tombstone").count().collect()}
         records = bronze.records(log).count()
         age = _oldest_age(log, state.next, ends, now)
     partitions = [
-        PartitionStatus(index, 0, tail.end, state.next[index], tail.segment, tail.octets) for index, tail in sorted(end.tails.items())
+        PartitionStatus(index, tail.state.start, tail.end, state.next[index], tail.segment, tail.octets)
+        for index, tail in sorted(end.tails.items())
     ]
     return TopicStatus(
         topic=name,
@@ -88,6 +89,7 @@ def status(log: TopicLog, name: str, *, now: int) -> TopicStatus:
         epoch=end.epoch,
         partitions=partitions,
         counts=state.totals(),
+        intent=end.intent.operation if end.intent else None,
     )
 
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from lakelog.delta import tables
 from lakelog.latest import silver
 from lakelog.latest.progress import stored
-from lakelog.log import bronze
-from lakelog.log.tail import describe_foreign, foreign_commits
-from lakelog.model.names import TableRef
+from lakelog.log import bronze, inspection
+from lakelog.log.commits import describe_commit, foreign_commits, since_repair
 from lakelog.model.topic_log import TopicLog
 from lakelog.results import Verified
 
@@ -17,64 +16,28 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
-def verify(log: TopicLog, name: str, table: TableRef) -> Verified:
+def verify(log: TopicLog) -> Verified:
     """Look at every commit, every offset and every row.
 
     Cost: the history of the log, one pass over the log for its offsets, one fold of the merged part, one full join with silver.
     """
     commits = tables.history(log.spark, log.table, 100_000)
-    problems = [f"another writer changed the log: {describe_foreign(row)}" for row in foreign_commits(commits)]
+    problems = [f"another writer changed the log: {describe_commit(row)}" for row in foreign_commits(since_repair(commits))]
     with tables.door(log.table):
-        records, found = _offsets(log)
+        records, found = inspection.problems(log)
         problems += found
-        keys, wrong = _rows(log, table)
+        keys, wrong = compared(log)
     problems += wrong
-    return Verified(name, records, keys, len(commits), problems)
+    return Verified(log.name, records, keys, len(commits), problems)
 
 
-def _offsets(log: TopicLog) -> tuple[int, list[str]]:
-    """Every partition's offsets are dense, once each, and end where its last batch says; every record belongs to a lakelog batch."""
-    from pyspark.sql import functions as F
-
-    table = tables.read(log.spark, log.table).filter(F.col("partition").isNull() | (F.col("partition") >= 0))
-    is_record = F.col("control").isNull()
-    rows = (
-        table.filter(is_record | (F.col("segment") >= 0))
-        .groupBy("partition")
-        .agg(
-            F.count_if(is_record).alias("records"),
-            F.count_distinct(F.when(is_record, F.col("offset"))).alias("distinct"),
-            F.max(F.when(is_record, F.col("offset"))).alias("last"),
-            F.max(F.when(~is_record, F.col("offset"))).alias("end"),
-            F.count_if(is_record & (F.col("batch").isNull() | F.col("segment").isNull() | F.col("epoch").isNull())).alias("unmarked"),
-        )
-        .orderBy("partition")
-        .collect()
-    )
-    problems = []
-    for row in rows:
-        where = f"partition {row['partition']}"
-        if row["partition"] is None or row["partition"] >= log.partitions:
-            problems.append(f"{where}: there is no such partition, yet it holds {row['records']} records")
-            continue
-        if row["distinct"] < row["records"]:
-            problems.append(f"{where}: {row['records'] - row['distinct']} offsets were given twice")
-        if row["last"] is not None and row["last"] != row["end"]:
-            problems.append(f"{where}: the last record is at offset {row['last']}, the last batch ends at {row['end']}")
-        if row["end"] is not None and row["distinct"] != row["end"] + 1:
-            problems.append(f"{where}: {row['end'] + 1 - row['distinct']} offsets below the log end {row['end'] + 1} are missing")
-        if row["unmarked"]:
-            problems.append(f"{where}: {row['unmarked']} records carry no batch, segment or epoch: they were not written by lakelog")
-    return sum(row["records"] for row in rows), problems
-
-
-def _rows(log: TopicLog, table: TableRef) -> tuple[int, list[str]]:
+def compared(log: TopicLog) -> tuple[int, list[str]]:
     """Silver against a fold of the merged part of the log by another way: ``row_number`` over the rank."""
     from pyspark.sql import functions as F
 
-    state = stored(log.spark, table)
+    state = stored(log.spark, log.silver)
     wanted = _winners(log, state.next)
-    have = silver.rows(log.spark, table).select(
+    have = silver.rows(log).select(
         F.col("partition").alias("s_partition"), F.col("key").alias("s_key"), F.col("offset").alias("s_offset"),
         F.col("tombstone").alias("s_tombstone"),
         F.xxhash64(F.to_json(F.struct("value", "headers"))).alias("s_content"),

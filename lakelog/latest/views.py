@@ -5,15 +5,25 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lakelog.delta import tables
-from lakelog.log.bronze import RECORD_COLUMNS
+from lakelog.log.rows import RECORD_COLUMNS
 from lakelog.model.names import TableRef, quoted
 from lakelog.model.records import Types, flat_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+DESCRIBED = re.compile(r"\s*DESC(?:RIBE)?(?:\s+TABLE)?(?:\s+EXTENDED)?\s+(`?\w+`?)\s*;?\s*", re.IGNORECASE)
+SPACE = r"(?:\s|--[^\n]*\n|/\*.*?\*/)*"
+QUERY = re.compile(
+    rf"(?P<head>{SPACE}(?:(?:EXPLAIN(?:\s+(?:EXTENDED|CODEGEN|COST|FORMATTED))?|DESC(?:RIBE)?\s+QUERY)(?=\W))?)"
+    rf"{SPACE}(?P<first>\(|(?:SELECT|WITH|FROM|VALUES|TABLE|MAP|REDUCE)\b)",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 def _columns(types: Types) -> list[str]:
@@ -38,17 +48,50 @@ def deleted(rows: DataFrame, types: Types) -> DataFrame:
     return rows.filter(F.col("tombstone")).selectExpr(*_columns(types))
 
 
+def selects(topic: str, silver: TableRef, bronze: TableRef, types: Types, version: int | None = None) -> dict[str, str]:
+    """The SELECT that each of a topic's views is, by the view's name; of the latest table as it is, or at a version."""
+    columns, log = ", ".join(_columns(types)), ", ".join(quoted(name) for name in RECORD_COLUMNS)
+    held = f"FROM {silver.sql()}{'' if version is None else f' VERSION AS OF {version}'} WHERE bucket > -1"
+    records = f"FROM {bronze.sql()} WHERE segment > -1 AND partition > -1 AND control IS NULL"
+    live, gone, of_log = names(topic)
+    return {  # every name in them is quoted
+        live: f"SELECT {columns} {held} AND NOT tombstone",
+        gone: f"SELECT {columns} {held} AND tombstone",
+        of_log: f"SELECT {log} {records}",
+    }
+
+
 def statements(topic: str, schema: str, silver: TableRef, bronze: TableRef, types: Types) -> list[str]:
     """The statements that keep the views in a catalog, for readers that do not know lakelog."""
     prefix = ".".join(quoted(part) for part in schema.split("."))
-    columns, log = ", ".join(_columns(types)), ", ".join(quoted(name) for name in RECORD_COLUMNS)
-    held = f"FROM {silver.sql()} WHERE bucket > -1"
-    records = f"FROM {bronze.sql()} WHERE segment > -1 AND partition > -1 AND control IS NULL"
-    return [  # every name in them is quoted
-        f"CREATE OR REPLACE VIEW {prefix}.{quoted(topic)} AS SELECT {columns} {held} AND NOT tombstone",
-        f"CREATE OR REPLACE VIEW {prefix}.{quoted(topic + '_deleted')} AS SELECT {columns} {held} AND tombstone",
-        f"CREATE OR REPLACE VIEW {prefix}.{quoted(topic + '_log')} AS SELECT {log} {records}",
-    ]
+    return [f"CREATE OR REPLACE VIEW {prefix}.{quoted(name)} AS {select}" for name, select in selects(topic, silver, bronze, types).items()]
+
+
+def is_named(topic: str, query: str) -> bool:
+    """Whether a query may read one of a topic's views: one of their names stands in it as a word."""
+    return re.search(rf"(?i)(?<!\w){topic}(_deleted|_log)?(?!\w)", query) is not None
+
+
+def over(known: Mapping[str, str], query: str) -> str:
+    """A query in which views are known by name, as common table expressions: the session's own views stay as they are.
+
+    Args:
+        known: views by name, each a SELECT.
+        query: the query; may be explained or described (``EXPLAIN``, ``DESCRIBE QUERY``). What cannot know views (SHOW) stays as it is.
+    """
+    described = DESCRIBED.fullmatch(query)
+    if described and described[1].strip("`").lower() in known:
+        query = f"DESCRIBE QUERY SELECT * FROM {described[1]}"  # noqa: S608 - a view of ours by its name
+    found = QUERY.match(query)
+    if found is None:
+        return query
+    if not known:
+        return query
+    head, rest = query[: found.end("head")], query[found.end("head") :]
+    views = ", ".join(f"{quoted(name)} AS ({select})" for name, select in known.items())
+    # Definitions of its own go first where names are the same, as for any query within another.
+    inner = f"(\n{rest.rstrip().rstrip(';')}\n)" if found["first"].upper() == "WITH" else rest
+    return f"{head} WITH {views} {inner}"
 
 
 def create(spark: SparkSession, topic: str, schema: str, silver: TableRef, bronze: TableRef, types: Types) -> None:

@@ -1,10 +1,32 @@
-"""Bronze, the log: how a request becomes records with permanent offsets, and how the log is read.
+"""Bronze, the log: how a request becomes records with permanent offsets, and how the log is read. Then: the log's format.
 
 A request takes this way: sources.py (a file, frame or list as one kind of frame; ndjson.py for its lines) -> staging.py (checked record by
 record, summed up; refusal.py for what is wrong) -> conditions.py (expected offsets, KIP-27) and tokens.py -> append.py (one call) or bulk.py
 (a long file in chunks) -> bronze.py (offsets given, rows made) -> guard.py (one INSERT that holds only if the log still ends as known).
-tail.py reads the log's end; rows.py the table as statements read it; identity.py names an input by its content.
+tail.py reads the log's end and state; commits.py reads notes and names other writers; state.py changes the state; rows.py has the table's
+columns and control rows; inspection.py looks at every offset; identity.py names an input by its content.
 
-May import delta and model. Others use ``append.append``, ``bulk.load``, ``bronze`` (create, records, batch_ends),
-``tail.log_end`` and ``sources.requested``.
+May import delta and model. Others use ``append``, ``bulk``, ``bronze``, ``state``, ``tail``, ``inspection`` and ``sources``.
+
+**Format 2**, for whoever writes a second reader or writer.
+
+*Rows.* The table is partitioned by (partition, segment); a segment is a directory named by its base offset. A row with ``control`` NULL is a
+record. Rows with ``control`` (JSON with a ``type``) are the topic's own:
+
+- ``batch``, at (partition, segment, last offset of the append in that partition), ``batch`` = the append's identity, which its records carry
+  too: ``records`` it has there, ``octets`` of the segment so far, ``first`` (milliseconds of the segment's first record), ``after`` (the version
+  of the table its writer had seen). The newest one of a partition is never removed.
+- ``state``, at (partition, segment -1, offset -1 - sequence): model/log_state.py. The row with the least offset holds; it says everything.
+- ``token``, at (partition -1, segment = hash mod 16, offset = 63-bit hash): the answer to a repeat.
+
+The log end of a partition is the offset behind its last batch row, or the state's ``start`` where that is greater. Offsets below ``start`` are
+gone; below ``cleaned`` some may be; in a mirrored topic there are holes. Nothing counts offsets: a batch row says how many records it has.
+
+*Notes.* Each commit's user metadata is JSON: ``lakelog`` (append, intent, done, repair, upgrade), ``ends`` (partition to known log end), ``checked``
+(the version up to which its writer looked at commits), an append's ``batch``. A note is a hint: the rows decide.
+
+*Before a commit a writer must check*, in the same transaction: for each partition it touches, the last record's offset and ``batch`` are those
+known, the newest state row's offset and ``batch`` too, there is no ``intent`` in it, and the topic's identity is that of the state row. Between the
+newest note's ``checked`` and the present version there must be no commit without a note that changed data, and no RESTORE that took back
+commits with one. *After it* a commit that is not answered is found by its ``batch`` at the last offset it was to have.
 """

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from lakelog.delta import tables
-from lakelog.errors import FencedEpoch, InvalidRequest
+from lakelog.delta.lock import held
+from lakelog.errors import Conflict, ExpectedOffsetMismatch, FencedEpoch, InvalidRequest, NotFound
 from lakelog.log import bronze, conditions, staging
 from lakelog.log.sources import requested
+from lakelog.log.staging import Batch
 from lakelog.log.tail import LogEnd, log_end
 from lakelog.log.tokens import Token, TokenKnown
 from lakelog.model.expectations import combined, stated
@@ -53,7 +56,9 @@ def append(
     if mark is not None and (answer := mark.remembered(log, now)) is not None:
         return _repeated(log, name, mark, answer), known
     captured = log_end(log, known=known)
-    _check_epoch(name, asked.epoch, captured.epoch)
+    if asked.epoch not in (None, captured.epoch):
+        captured = log_end(log)
+        _check_epoch(name, asked.epoch, captured.epoch)
     checked = log.config.flag("check.expected.offsets")
     stated_ends = stated(asked.expected_offset, log.partitions) if checked else {}
     request = requested(log.spark, source, form, log.types)
@@ -63,18 +68,56 @@ def append(
     of_records = conditions.expectations(batch) if checked and not per_key else {}
     terms = bronze.Terms(combined(of_records, stated_ends), checked and per_key, mark)
     answer_checked = checked if asked.expected_offset or batch.conditional else None
-    if not batch.records:
+    try:
+        return _written(log, name, batch, terms, captured, answer_checked, now)
+    except (ExpectedOffsetMismatch, FencedEpoch):
+        # What was seen before may be old without a sign of it, where a mounted file system remembers: only what Delta says now refuses.
+        if captured is not known:
+            raise
+    return _written(log, name, batch, terms, log_end(log), answer_checked, now)
+
+
+def _written(
+    log: TopicLog, name: str, batch: Batch, terms: bronze.Terms, captured: LogEnd, answer_checked: bool | None, now: int
+) -> tuple[Appended, LogEnd | None]:
+    """A staged batch in the log, or the refusal. A batch of no records is written for its token alone."""
+    mark = terms.token
+    if not batch.records and mark is None:
         conditions.check(log, batch, terms.expectations, captured.ends(), per_key=False)
-        return Appended(name, {}, None, 0, None, asked.token, False, answer_checked), captured
+        return Appended(name, {}, None, 0, None, None, False, answer_checked), captured
     batch_id = uuid.uuid4().hex
     try:
-        version, pieces, end = bronze.append(log, batch, batch_id=batch_id, now=now, terms=terms, captured=captured)
+        with in_turn(log, captured) as current:
+            version, pieces, end = bronze.append(log, batch, batch_id=batch_id, now=now, terms=terms, captured=current)
     except TokenKnown as first:
         if mark is None:
             raise
         return _repeated(log, name, mark, first.answer), None
     offsets = {index: (piece.start, piece.end) for index, piece in sorted(pieces.items())}
-    return Appended(name, offsets, version, batch.records, batch_id, asked.token, False, answer_checked), end
+    token = None if mark is None else mark.text
+    return Appended(name, offsets, version, batch.records, batch_id, token, False, answer_checked), end
+
+
+@contextlib.contextmanager
+def in_turn(log: TopicLog, captured: LogEnd) -> Iterator[LogEnd]:
+    """The table's lock, and the log's end as it is now: writers queue, in place of failing at each other's commits.
+
+    Raises:
+        FencedEpoch: the log was restored since its end was looked at.
+
+    Cost: nothing where no other writer was there meanwhile; else a look at the log's end.
+    """
+    with held(log.spark, log.table):
+        current = captured
+        # Where the table is gone or was changed, the statement that writes says what that means.
+        with contextlib.suppress(Conflict, NotFound):
+            current = captured if captured.file is None else log_end(log, sorted(captured.tails), captured)
+        if current.epoch != captured.epoch:
+            raise FencedEpoch(
+                f"{log.table}: the log was restored while the append ran: epoch {current.epoch} instead of {captured.epoch}. Nothing was"
+                " written. Read again, then decide.", expected=captured.epoch, actual=current.epoch,
+            )  # fmt: skip
+        yield current
 
 
 def _check_epoch(name: str, epoch: int | None, current: int) -> None:

@@ -3,66 +3,70 @@
 Layout: partitioned by (partition, segment); a segment is a directory named by its base offset. Beside the records stand *control rows*
 (``control`` is JSON), committed with the data they speak of:
 
-- every append writes a ``batch`` row per partition at its last offset: octets of the segment so far, time of its first record, the version
-  of the log that its writer had seen (``after``); the newest is never removed, so the log end can be read even where a clean has
-  emptied the log;
-- segment -1 of a partition holds what changes seldom: epochs, and the base of each new active segment.
+- every append writes a ``batch`` row per partition at its last offset: how many records it has there, octets of the segment so far, time of
+  its first record, the version of the log that its writer had seen (``after``); the newest is never removed, so the log end can be read
+  even where a clean has emptied the log;
+- segment -1 of a partition holds its state rows (model/log_state.py), the newest of which says everything.
 
 An append is one INSERT under a guard (guard.py): the log must still end where the offsets of the batch were counted from.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import random
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from lakelog.delta import commit_file, failpoint, table_properties, tables
-from lakelog.errors import Conflict, FencedEpoch, InvalidRequest, LogIncomplete
+from lakelog.delta.statement import interpreted
+from lakelog.errors import Conflict, FencedEpoch, InvalidRequest
 from lakelog.log import guard
+from lakelog.log.commits import note
 from lakelog.log.conditions import check
-from lakelog.log.rows import log_rows
+from lakelog.log.rows import RECORD_COLUMNS, control_frame, control_row, log_rows, schema
 from lakelog.log.staging import Batch
-from lakelog.log.tail import LogEnd, log_end, note
+from lakelog.log.state import require_writable, state_row
+from lakelog.log.tail import LogEnd, log_end
 from lakelog.log.tokens import Token, TokenKnown
 from lakelog.model.expectations import Expectation
+from lakelog.model.log_state import PartitionState
 from lakelog.model.names import TableRef
-from lakelog.model.records import HEADERS, Types, columns, instant, looked_up, zero
+from lakelog.model.records import Types, instant, looked_up, zero
 from lakelog.model.segments import Piece, Tail, place
 from lakelog.model.steps import BatchEnd
 from lakelog.model.topic_log import TopicLog
+from lakelog.model.widening import shaped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
-RECORD_COLUMNS = ("partition", "offset", "timestamp", "key", "value", "headers", "tombstone", "epoch")
 ATTEMPTS = 60
 # Below this many records a batch is written as one file.
 SMALL = 100_000
 
 
-def schema(types: Types) -> StructType:
-    """Bronze's columns; what skips files comes first."""
-    return columns(
-        partition="integer", segment="long", offset="long", timestamp="timestamp", key=types.key, value=types.value, headers=HEADERS,
-        tombstone="boolean", epoch="integer", batch="string", appended_at="timestamp", control="string",
-    )  # fmt: skip
+def create(
+    spark: SparkSession,
+    table: TableRef,
+    types: Types,
+    *,
+    partitions: int,
+    now: int,
+    properties: Mapping[str, str],
+    origins: Mapping[int, int] = MappingProxyType({}),
+) -> None:
+    """Create the log: per partition a state row (epoch 0, log start 0 or the partition's of ``origins``), in the table's first commit.
 
-
-def create(spark: SparkSession, table: TableRef, types: Types, *, partitions: int, now: int, properties: Mapping[str, str]) -> None:
-    """Create the log: per partition epoch 0 and an empty active segment at offset 0, in the table's first commit.
-
-    The control rows of the epochs bear the topic's identity: an append looks at it (guard.py).
+    State rows bear the topic's identity: an append looks at it (guard.py).
     """
-    begun = {"type": "epoch", "start": 0, "topic": properties[table_properties.IDENTITY]}
-    rows = [_control(index, -1, -1, 0, begun) for index in range(partitions)]
+    topic = properties[table_properties.IDENTITY]
+    rows = [state_row(PartitionState.first(index, topic, origin=origins.get(index, 0)), topic) for index in range(partitions)]
     tables.create(
-        _control_frame(spark, types, rows, now),
+        control_frame(spark, types, rows, now),
         table,
         partitioned_by=("partition", "segment"),
         properties={
@@ -72,25 +76,6 @@ def create(spark: SparkSession, table: TableRef, types: Types, *, partitions: in
             "delta.isolationLevel": "Serializable",
             **properties,
         },
-    )
-
-
-def _control(
-    partition: int, segment: int, offset: int, epoch: int, content: Mapping[str, Any], batch: str | None = None
-) -> tuple[Any, ...]:
-    return (partition, segment, offset, True, epoch, batch, json.dumps(content, sort_keys=True))
-
-
-def _control_frame(spark: SparkSession, types: Types, rows: list[tuple[Any, ...]], now: int) -> DataFrame:
-    from pyspark.sql import functions as F
-
-    ddl = "partition INT, segment BIGINT, offset BIGINT, tombstone BOOLEAN, epoch INT, batch STRING, control STRING"
-    frame = tables.small_frame(spark, ddl, rows).coalesce(1).withColumn("appended_at", instant(now, "segment"))
-    return frame.select(
-        *[
-            F.col(field.name) if field.name in frame.columns else F.lit(None).cast(field.dataType).alias(field.name)
-            for field in schema(types)
-        ]
     )
 
 
@@ -132,7 +117,8 @@ def append(
     Cost: one Spark job for the guard, one for the write; for each lost race a look at the log's end more. Conditions per key: a scan of
     the partition's keys for those of the batch.
     """
-    touched = sorted({*batch.shares, *terms.expectations})
+    # A batch of no records has a token, which is all that is written.
+    touched = sorted({*batch.shares, *terms.expectations}) or [0]
     epoch, current = captured.epoch, captured
     for attempt in range(ATTEMPTS):
         for index in touched:
@@ -141,6 +127,7 @@ def append(
                     f"{log.table}: the log was restored while the append ran: epoch {current.tails[index].epoch} instead of {epoch}. Nothing was"
                     " written. Read again, then decide.", expected=epoch, actual=current.tails[index].epoch,
                 )  # fmt: skip
+        require_writable(log, current)
         ends = {index: current.tails[index].end for index in touched}
         check(log, batch, terms.expectations, ends, per_key=terms.per_key)
         segment_bytes, segment_ms = log.config.number("segment.bytes"), log.config.number("segment.ms")
@@ -148,7 +135,7 @@ def append(
             index: place(current.tails[index], share, segment_bytes=segment_bytes, segment_ms=segment_ms)
             for index, share in sorted(batch.shares.items())
         }
-        after = {index: _after(tail, pieces.get(index)) for index, tail in current.tails.items()}
+        after = {index: _after(tail, pieces.get(index), batch_id) for index, tail in current.tails.items()}
         text = note("append", batch=batch_id, attempts=attempt + 1, checked=current.version, ends=LogEnd(0, after, current.noted).ends())
         try:
             rows, count = _rows(log, batch, pieces, epoch, batch_id, now, current.version, terms.token)
@@ -175,19 +162,21 @@ def _end_after(log: TopicLog, version: int, batch_id: str, before: LogEnd, tails
     """The log's end after a commit of our own; None where others committed in between, perhaps to partitions we did not touch."""
     if version != before.version + 1:
         return None
-    file = commit_file.at(log.table, version)
+    file = commit_file.at(log.spark, log.table, version)
     table_properties.stand(log.table, file)
     return LogEnd(version, tails, before.noted, batch_id, file)
 
 
-def _after(tail: Tail, piece: Piece | None) -> Tail:
-    return tail if piece is None else Tail(tail.partition, piece.end, piece.segment, piece.octets, piece.first_ms, tail.epoch)
+def _after(tail: Tail, piece: Piece | None, batch_id: str) -> Tail:
+    return tail if piece is None else Tail(tail.partition, piece.end, piece.segment, piece.octets, piece.first_ms, batch_id, tail.state)
 
 
 def _landed(log: TopicLog, pieces: Mapping[int, Piece], batch_id: str) -> int | None:
     """The version in which our own batch stands where we meant it to, after an answer was lost; None when it does not."""
     from pyspark.sql import functions as F
 
+    if not pieces:
+        return version_of(log, batch_id)
     piece = next(iter(pieces.values()))
     with tables.door(log.table):
         table = log_rows(log)
@@ -197,12 +186,9 @@ def _landed(log: TopicLog, pieces: Mapping[int, Piece], batch_id: str) -> int | 
     return version_of(log, batch_id)
 
 
-def version_of(log: TopicLog, batch_id: str, look_back: int = 100) -> int | None:
-    """The version that wrote a batch, when it is among the newest commits."""
-    for row in tables.history(log.spark, log.table, look_back):
-        if f'"{batch_id}"' in (row["userMetadata"] or ""):
-            return int(row["version"])
-    return int(tables.history(log.spark, log.table, 1)[0]["version"])
+def version_of(log: TopicLog, batch_id: str) -> int | None:
+    """The version that wrote a batch; None where its commit is gone from the table's history (`tables.version_with`)."""
+    return tables.version_with(log.spark, log.table, f'"{batch_id}"')
 
 
 def _rows(
@@ -224,13 +210,11 @@ def _rows(
     control = []
     for index, piece in pieces.items():
         content = {"type": "batch", "after": after, "octets": piece.octets, "first": piece.first_ms, "records": piece.records}
-        control.append(_control(index, piece.segment, piece.end - 1, epoch, content, batch_id))
-        if piece.rolls:
-            control.append(_control(index, -1, -1, epoch, {"type": "segment", "base": piece.segment}, batch_id))
+        control.append(control_row(index, piece.segment, piece.end - 1, epoch, content, batch_id))
     if token is not None:
         spans = {index: (piece.start, piece.end) for index, piece in pieces.items()}
         control.append(token.row(batch_id, epoch, spans, batch.records))
-    rows = records.unionAll(_control_frame(log.spark, log.types, control, now))
+    rows = records.unionAll(control_frame(log.spark, log.types, control, now))
     return rows.coalesce(1) if batch.records <= SMALL else rows, batch.records + len(control)
 
 
@@ -253,26 +237,27 @@ def _numbered(log: TopicLog, batch: Batch, pieces: Mapping[int, Piece]) -> DataF
 # ---- reading ----
 
 
-def records(log: TopicLog, *, partition: int | None = None, offset: int | None = None) -> DataFrame:
-    """The log's records (no control rows) from an offset, unordered: partition, offset, timestamp, key, value, headers, tombstone, epoch."""
+def records(log: TopicLog, *, partition: int | None = None, offset: int | None = None, at: int | None = None) -> DataFrame:
+    """The log's records (no control rows) from an offset, at a version of bronze or now, unordered, with the columns of `RECORD_COLUMNS`."""
     from pyspark.sql import functions as F
 
-    rows = tables.read(log.spark, log.table).filter((F.col("partition") >= 0) & (F.col("segment") >= 0) & F.col("control").isNull())
+    rows = tables.read(log.spark, log.table, at).filter((F.col("partition") >= 0) & (F.col("segment") >= 0) & F.col("control").isNull())
     if partition is not None:
         if not 0 <= partition < log.partitions:
             raise InvalidRequest(f"{log.table}: there is no partition {partition}; partitions are 0 to {log.partitions - 1}.")
         rows = rows.filter(F.col("partition") == partition)
     if offset is not None:
         rows = rows.filter(F.col("offset") >= offset)
-    return rows.select(*RECORD_COLUMNS)
+    value = shaped(F.col("value"), rows.schema["value"].dataType, log.types.value).alias("value")
+    return rows.select(*[value if name == "value" else F.col(name) for name in RECORD_COLUMNS])
 
 
-def batch_ends(log: TopicLog, after: Mapping[int, int]) -> list[BatchEnd]:
-    """Where every append that goes beyond the given offsets ends, by partition and offset."""
+def batch_ends(log: TopicLog, after: Mapping[int, int], at: int) -> list[BatchEnd]:
+    """Where every append that goes beyond the given offsets ends at a version of bronze, by partition and offset."""
     from pyspark.sql import functions as F
 
     rows = (
-        log_rows(log)
+        tables.read(log.spark, log.table, at)
         .filter((F.col("segment") >= 0) & (F.col("offset") >= min(after.values(), default=0)) & (F.col("partition") >= 0))
         .filter(F.get_json_object("control", "$.type") == "batch")
         .select("batch", "partition", "offset", F.get_json_object("control", "$.after").cast("bigint").alias("after"))
@@ -287,17 +272,15 @@ def batch_ends(log: TopicLog, after: Mapping[int, int]) -> list[BatchEnd]:
     ]
 
 
-def require_whole(log: TopicLog, name: str, ends: Mapping[int, int]) -> None:
-    """Refuse what needs every record ever appended when the log lacks one (SEMANTICS Q17). Cost: one count over the log.
+def batches_at(log: TopicLog, offsets: Mapping[int, int], at: int) -> dict[int, str]:
+    """Partition to the identity of the append that ends at an offset, at a version of bronze; partitions where none does are left out.
 
-    Raises:
-        LogIncomplete: naming the partition.
+    Cost: one small Spark job; files without those offsets are skipped by their statistics.
     """
-    with tables.door(log.table):
-        held = {row["partition"]: row["count"] for row in records(log).groupBy("partition").count().collect()}
-    for index, end in sorted(ends.items()):
-        if held.get(index, 0) != end:
-            raise LogIncomplete(
-                f"{name}: partition {index} of the log holds {held.get(index, 0)} of {end} records: those that could win under another rule"
-                " are gone. Nothing was changed.", expected=end, actual=held.get(index, 0), partition=index,
-            )  # fmt: skip
+    from pyspark.sql import functions as F
+
+    table = tables.read(log.spark, log.table, at).filter((F.col("segment") >= 0) & F.col("control").isNotNull())
+    wanted = F.col("partition").isin(sorted(offsets)) & F.col("offset").isin(sorted(set(offsets.values())))
+    with tables.door(log.table), interpreted(log.spark):
+        rows = table.filter(wanted).select("partition", "offset", "batch").collect()
+    return {row["partition"]: row["batch"] for row in rows if offsets[row["partition"]] == row["offset"]}

@@ -13,6 +13,7 @@ from dataclasses import replace
 from lakelog.delta import tables
 from lakelog.errors import InvalidRequest
 from lakelog.log import bronze, staging
+from lakelog.log.append import in_turn
 from lakelog.log.sources import Request
 from lakelog.log.staging import Batch
 from lakelog.log.tail import LogEnd, log_end
@@ -64,7 +65,8 @@ def load(
             expected = {index: Expectation(index, spans[index][1], spans[index][1]) for index in part.shares if index in spans}
             terms = bronze.Terms(expectations=expected, token=token)
             try:
-                _, pieces, end = bronze.append(log, part, batch_id=uuid.uuid4().hex, now=now, terms=terms, captured=captured)
+                with in_turn(log, captured) as current:
+                    _, pieces, end = bronze.append(log, part, batch_id=uuid.uuid4().hex, now=now, terms=terms, captured=current)
                 got = {index: (piece.start, piece.end) for index, piece in pieces.items()}
             except TokenKnown as known:
                 got, end = known.answer["offsets"], None

@@ -1,6 +1,6 @@
 """The one statement of an append: an INSERT whose guard reads the tail of the log inside the same transaction (KIP-27's compare and set).
 
-The newest offset of every partition it touches must still be the one before ours, and the epoch the one we know. Plain Delta appends never
+The newest record of every partition it touches must still be the one before ours, and its state row the one we know. Plain Delta appends never
 conflict with each other; this one does, with whatever adds to those tails (SEMANTICS 81).
 """
 
@@ -15,7 +15,7 @@ from lakelog.delta.errors import LOG_GONE, condition_of, raised
 from lakelog.delta.statement import FEW, committing, during, interpreted
 from lakelog.delta.table_properties import IDENTITY
 from lakelog.errors import Damaged, TopicNotFound
-from lakelog.log.rows import log_rows
+from lakelog.log.rows import STATE_SEGMENT, log_rows
 from lakelog.log.tokens import Token
 from lakelog.model.names import TableRef, literal, quoted
 from lakelog.model.segments import Tail
@@ -26,34 +26,73 @@ if TYPE_CHECKING:
 
 
 def condition(rows: str, log: TopicLog, tails: Mapping[int, Tail], token: Token | None, now: int) -> str:
-    """The condition of the INSERT, one scalar subquery over bronze (``rows``) with literal partitions: newest offsets and epochs as known.
+    """The condition of the INSERT, one scalar subquery over bronze (``rows``) with literal partitions: last records and state rows as known.
 
-    The partitions are the scope of conflicts. With a token, that bronze does not remember it, too. Where there are no epochs, or those of
-    another topic, it raises: an append to a path would make a table there.
+    The partitions are the scope of conflicts. With a token, that bronze does not remember it, too. Where there are no state rows, or those
+    of another topic, it raises: an append to a path would make a table there.
 
-    ``segment >= s`` and not a list of segments: a racer that rolls to a new one must be seen. It reads the tail record itself:
-    "nothing at or above" would read no file and let a truncation slip in between.
+    Rows are known by offset *and* batch: after a RESTORE by hand an offset may be another record's. ``segment >= s`` and not a list of
+    segments: a racer that rolls to a new one must be seen. It reads the last record itself: "nothing at or above" would read no file and
+    let a truncation slip in between.
     """
     from_segment, from_offset = min(tail.segment for tail in tails.values()), min(tail.end for tail in tails.values()) - 1
-    starts = " ".join(f"WHEN {index} THEN {tail.end}" for index, tail in tails.items())
-    epochs = " ".join(f"WHEN {index} THEN {tail.epoch}" for index, tail in tails.items())
-    begun = sum(1 for tail in tails.values() if tail.end > 0)
-    beyond = f"offset - CASE `partition` {starts} END"
+    begun = sum(1 for tail in tails.values() if tail.batch is not None)
+    beyond = f"offset - {_by_partition({index: tail.end for index, tail in tails.items()})}"
+    batch = _by_partition({index: literal(tail.batch or "") for index, tail in tails.items()})
+    last_record = f"segment >= 0 AND {beyond} = -1 AND batch = {batch}"
     holds = (
-        "(SELECT if(max(if(segment = -1, epoch, NULL)) IS NULL"  # noqa: S608
-        f" OR max(segment = -1 AND get_json_object(control, '$.topic') != {literal(log.uuid)}),"
-        f" CAST(raise_error('{LOG_GONE}') AS BOOLEAN),"
+        f"(SELECT if({_gone(log)}, CAST(raise_error('{LOG_GONE}') AS BOOLEAN),"  # noqa: S608
         f" coalesce(max(if(segment >= 0, {beyond}, NULL)), -1) = -1"
-        f" AND size(collect_set(if(segment >= 0, `partition`, NULL))) = {begun}"
-        f" AND max(if(segment = -1, epoch - CASE `partition` {epochs} END, NULL)) = 0)"
-        f" FROM {rows} WHERE partition IN ({', '.join(map(str, tails))}) AND (segment = -1 OR segment >= {from_segment})"
-        f" AND (segment = -1 OR {beyond} >= -1) AND (offset = -1 OR offset >= {from_offset}))"
+        f" AND size(collect_set(if({last_record}, `partition`, NULL))) = {begun}"
+        f" AND {_states_hold(tails)})"
+        f" FROM {rows} WHERE partition IN ({', '.join(map(str, tails))}) AND (segment = {STATE_SEGMENT} OR segment >= {from_segment})"
+        f" AND (segment = {STATE_SEGMENT} OR {beyond} >= -1) AND (offset < 0 OR offset >= {from_offset}))"
     )
     return holds if token is None else f"{holds} AND {token.guard(rows, log, now)}"
 
 
+def state_condition(rows: str, log: TopicLog, tails: Mapping[int, Tail]) -> str:
+    """The condition of a change of state: the newest state rows of these partitions are as known. Appends in flight conflict with the change."""
+    return (
+        f"(SELECT if({_gone(log)}, CAST(raise_error('{LOG_GONE}') AS BOOLEAN), {_states_hold(tails)})"  # noqa: S608
+        f" FROM {rows} WHERE partition IN ({', '.join(map(str, tails))}) AND segment = {STATE_SEGMENT})"
+    )
+
+
+def _gone(log: TopicLog) -> str:
+    """Whether there are no state rows, or those of another topic."""
+    state = f"segment = {STATE_SEGMENT}"
+    return f"max(if({state}, offset, NULL)) IS NULL OR max({state} AND get_json_object(control, '$.topic') != {literal(log.uuid)})"
+
+
+def _states_hold(tails: Mapping[int, Tail]) -> str:
+    """Whether the newest state row of each partition is the one known."""
+    offset = _by_partition({index: tail.state.row_offset for index, tail in tails.items()})
+    batch = _by_partition({index: literal(tail.state.batch) for index, tail in tails.items()})
+    state = f"segment = {STATE_SEGMENT}"
+    return (
+        f"min(if({state}, offset - {offset}, NULL)) = 0"
+        f" AND size(collect_set(if({state} AND offset = {offset} AND coalesce(batch, '') = {batch}, `partition`, NULL))) = {len(tails)}"
+    )
+
+
+def _by_partition(values: Mapping[int, object]) -> str:
+    """A value that depends on a row's partition, in SQL."""
+    if len(set(values.values())) == 1:
+        return str(next(iter(values.values())))
+    return f"CASE `partition` {' '.join(f'WHEN {index} THEN {value}' for index, value in values.items())} END"
+
+
 def insert(
-    log: TopicLog, rows: DataFrame, tails: Mapping[int, Tail], token: Token | None, *, now: int, count: int, user_metadata: str
+    log: TopicLog,
+    rows: DataFrame,
+    tails: Mapping[int, Tail],
+    token: Token | None,
+    *,
+    now: int,
+    count: int,
+    user_metadata: str,
+    of_state: bool = False,
 ) -> int | None:
     """Append rows to bronze if it still ends as known, as one transaction: Delta aborts it when a commit since then touched what it read.
 
@@ -65,6 +104,7 @@ def insert(
         now: the append's time in milliseconds.
         count: how many rows they are.
         user_metadata: what the commit carries.
+        of_state: the rows change the log's state: only that must be as known, not the log's end.
 
     Returns:
         The version of the commit, or None when the condition did not hold: then there is no commit.
@@ -79,20 +119,22 @@ def insert(
     a catalog.
     """
     spark, table = log.spark, log.table
-    if commit_file.is_gone(table):
-        raise _deleted(table)
     view = f"lakelog_{uuid.uuid4().hex}"
     rows.createOrReplaceTempView(view)
     try:
-        with committing, tables.door(table), during(spark, tables.WRITERS), interpreted(spark, count <= FEW):
+        with committing(spark, table), tables.door(table), during(spark, tables.WRITERS), interpreted(spark, count <= FEW):
+            # A folder that is not seen may be there all the same, where a mounted file system remembers what it saw.
+            if commit_file.is_gone(spark, table) and (table_properties.read(spark, table) or {}).get(IDENTITY) != log.uuid:
+                raise _deleted(table)
             tables.forget_version(spark)
             log_rows(log).createOrReplaceTempView(f"{view}_log")
-            holds = condition(quoted(f"{view}_log"), log, tails, token, now)
+            known = quoted(f"{view}_log")
+            holds = state_condition(known, log, tails) if of_state else condition(known, log, tails, token, now)
             guarded = spark.sql(f"SELECT * FROM {quoted(view)} WHERE {holds}")  # noqa: S608
             found = _appended(guarded, table, user_metadata)
             if not found:
                 return None
-            version = tables.version_committed(spark, table)
+            version = tables.version_committed(spark, table, user_metadata)
     except Exception as error:
         if not raised(error, LOG_GONE):
             raise
@@ -105,7 +147,7 @@ def insert(
     if found != count:
         raise Damaged(
             f"{table}: version {version} holds {found} rows instead of {count}: the source lost records while it was appended. Take"
-            f" that commit back (RESTORE to version {version - 1}) before anything else is appended, then append again.",
+            f" that commit back (RESTORE to version {version - 1}) before anything else is appended, run verify with repair, then append again.",
             version=version, expected=count, actual=found,
         )  # fmt: skip
     return version

@@ -1,16 +1,54 @@
-"""Bronze's rows, control rows too, as the statements of this wing read them."""
+"""Bronze's rows: their columns, the control rows among them, and the table as the statements of this wing read it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import tables
+from lakelog.model.records import HEADERS, Types, columns, instant
 from lakelog.model.topic_log import TopicLog
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+RECORD_COLUMNS = ("partition", "offset", "timestamp", "key", "value", "headers", "tombstone", "epoch")
+# Of each partition: rows that fence appends (`PartitionState`), and what changes without disturbing them.
+STATE_SEGMENT, CLEANER_SEGMENT = -1, -2
 
 
 def log_rows(log: TopicLog) -> DataFrame:
     """All rows of bronze, control rows too, as they are whenever a statement reads them (`tables.analysed`)."""
     return tables.analysed(log.spark, log.table, (log.uuid, log.types))
+
+
+def schema(types: Types) -> StructType:
+    """Bronze's columns; what skips files comes first."""
+    return columns(
+        partition="integer", segment="long", offset="long", timestamp="timestamp", key=types.key, value=types.value, headers=HEADERS,
+        tombstone="boolean", epoch="integer", batch="string", appended_at="timestamp", control="string",
+    )  # fmt: skip
+
+
+def control_row(
+    partition: int, segment: int, offset: int, epoch: int, content: Mapping[str, Any], batch: str | None = None
+) -> tuple[Any, ...]:
+    """A control row as `control_frame` takes it."""
+    return (partition, segment, offset, True, epoch, batch, json.dumps(content, sort_keys=True))
+
+
+def control_frame(spark: SparkSession, types: Types, rows: list[tuple[Any, ...]], now: int) -> DataFrame:
+    """Control rows in bronze's columns, in one file per directory. No Spark job."""
+    from pyspark.sql import functions as F
+
+    ddl = "partition INT, segment BIGINT, offset BIGINT, tombstone BOOLEAN, epoch INT, batch STRING, control STRING"
+    frame = tables.small_frame(spark, ddl, rows).coalesce(1).withColumn("appended_at", instant(now, "segment"))
+    return frame.select(
+        *[
+            F.col(field.name) if field.name in frame.columns else F.lit(None).cast(field.dataType).alias(field.name)
+            for field in schema(types)
+        ]
+    )

@@ -1,4 +1,4 @@
-"""The log's end, read cold at a cost that does not grow with the log, and what other writers did to the table since.
+"""The log's end and state, read cold at a cost that does not grow with the log, and what other writers did to the table since.
 
 Every lakelog commit on bronze carries a note (its user metadata): where the log ends are, up to which version the commits were looked
 at, and how many attempts an append took (more than one: other writers were first). The ends are a hint where to look, never the truth;
@@ -16,16 +16,16 @@ from lakelog.delta import commit_file, tables
 from lakelog.delta.commit_file import CommitFile
 from lakelog.delta.statement import interpreted
 from lakelog.errors import Damaged
-from lakelog.log.rows import log_rows
+from lakelog.log import inspection
+from lakelog.log.commits import describe_commit, foreign_commits, is_restore, lost_appends, noted, restored_version, since_repair
+from lakelog.log.rows import STATE_SEGMENT, log_rows
+from lakelog.model.log_state import Intent, PartitionState
 from lakelog.model.segments import Tail
 from lakelog.model.topic_log import TopicLog
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
 
-# Delta's operations that change no record: properties, columns, files rewritten as they are.
-HARMLESS = ("OPTIMIZE", "VACUUM", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "ADD COLUMN", "CHANGE COLUMN", "UPGRADE PROTOCOL", "COMPUTE STATS",
-            "ADD FEATURE", "REORG", "CREATE", "SET TABLE PROPERTIES", "RESTORE")  # fmt: skip
 # So many commits are looked at in one go for other writers; beyond, `verify` does.
 LOOK_BACK = 200
 
@@ -53,88 +53,89 @@ class LogEnd:
         """The generation of the log: the newest of the partitions'."""
         return max(tail.epoch for tail in self.tails.values())
 
+    @property
+    def intent(self) -> Intent | None:
+        """The operation that was begun on the log and not finished, if there is one."""
+        return next((tail.state.intent for tail in self.tails.values() if tail.state.intent is not None), None)
+
+    @property
+    def format(self) -> int:
+        """The format of the log: 1 where a partition has no state row."""
+        return 2 if all(tail.state.sequence for tail in self.tails.values()) else 1
+
+    def starts(self) -> dict[int, int]:
+        """Partition to log start offset."""
+        return {index: tail.state.start for index, tail in sorted(self.tails.items())}
+
     def ends(self) -> dict[int, int]:
         """Partition to log end: what is known, else what was noted."""
         return self.noted | {index: tail.end for index, tail in sorted(self.tails.items())}
 
 
-def note(kind: str, *, ends: Mapping[int, int], checked: int, **more: Any) -> str:
-    """The user metadata of a lakelog commit on bronze."""
-    return json.dumps({"lakelog": kind, **more, "checked": checked, "ends": {str(index): end for index, end in sorted(ends.items())}})
-
-
-def _noted(row: Row) -> dict[str, Any]:
-    try:
-        found = json.loads(row["userMetadata"] or "{}")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) and "lakelog" in found else {}
-
-
-def standing(rows: Sequence[Row]) -> list[Row]:
-    """Of commits, newest first, those that no later RESTORE took back."""
-    found: list[Row] = []
-    version, until = None, None
-    for row in rows:
-        if (version is not None and row["version"] > version) or (until is not None and str(row["timestamp"]) > until):
-            continue
-        found.append(row)
-        if row["operation"].upper().startswith("RESTORE"):
-            to = row["operationParameters"]
-            version, until = (int(to["version"]), None) if to.get("version") else (None, to.get("timestamp"))
-    return found
-
-
-def foreign_commits(rows: Sequence[Row]) -> list[Row]:
-    """The commits among these, newest first, that changed records, were not taken back and are not lakelog's."""
-    strange = []
-    for row in standing(rows):
-        created = row["version"] == 0
-        if not created and not _noted(row) and not row["operation"].upper().startswith(HARMLESS):
-            strange.append(row)
-    return strange
-
-
-def describe_foreign(row: Row) -> str:
-    """A foreign commit in words: version, time, operation, engine, user."""
-    who = row["userName"] or row["userId"]
-    by = f"{row['engineInfo'] or 'an unknown engine'}{f', user {who}' if who else ''}"
-    return f"version {row['version']} of {row['timestamp']} ({row['operation']} by {by})"
-
-
 def newest_commit(log: TopicLog) -> tuple[int, dict[str, Any]]:
-    """Bronze's version and the newest commit's note (empty when it has none); refuses what another writer did since the last look.
+    """Bronze's version and the newest note among its commits (empty where there is none); refuses what other writers did since that note.
 
     Raises:
-        Damaged: a commit that is not lakelog's changed records; it is named.
+        Damaged: a commit that is not lakelog's changed records, or a RESTORE took back records; it is named.
+
+    Cost: one small Spark job that opens one commit file; where commits were not looked at yet, those too. After a RESTORE to a time, one
+    pass over the log's offsets.
     """
     newest = tables.history(log.spark, log.table, 1)[0]
-    version, found = int(newest["version"]), _noted(newest)
+    version, found = int(newest["version"]), noted(newest)
     checked = int(found.get("checked", -1)) if found else -1
     unseen = version - checked - 1 if found else version
     rows = [newest]
     if (found and unseen > 0) or not found:
-        rows = standing(tables.history(log.spark, log.table, min(max(unseen, 1) + 1, LOOK_BACK)))
-        found = next((_noted(row) for row in rows if _noted(row)), {})
+        rows = tables.history(log.spark, log.table, min(max(unseen, 1) + 1, LOOK_BACK))
+        last = next((row for row in rows if noted(row)), None)
+        found = noted(last) if last else {}
         reached = int(found.get("checked", -1))
-        rows = [row for row in rows if row["version"] > reached]
-    strange = foreign_commits(rows)
-    if strange:
-        raise Damaged(
-            f"{log.table}: another writer changed the log: {describe_foreign(strange[-1])}. lakelog gives the offsets itself; take that commit"
-            f" back (RESTORE to version {strange[-1]['version'] - 1}), append its records with lakelog, and run verify.",
-            version=strange[-1]["version"],
-        )
+        # The commit with the note itself too, whatever it had seen: a RESTORE may have taken it back.
+        rows = [row for row in rows if row["version"] > reached or (last is not None and row["version"] >= last["version"])]
+    back_to = [to for row in rows if is_restore(row) and (to := restored_version(row)) is not None]
+    if back_to and min(back_to) < rows[-1]["version"]:
+        rows = tables.history(log.spark, log.table, version - min(back_to))
+    _refuse_foreign(log, rows, found)
     return version, found
 
 
-def log_end(log: TopicLog, partitions: Sequence[int] | None = None, known: LogEnd | None = None) -> LogEnd:
+def _refuse_foreign(log: TopicLog, rows: Sequence[Row], last_note: Mapping[str, Any]) -> None:
+    """Raise `Damaged` where other writers changed the log in these commits, newest first."""
+    rows = since_repair(rows)
+    strange = foreign_commits(rows)
+    if strange:
+        raise Damaged(
+            f"{log.table}: another writer changed the log: {describe_commit(strange[-1])}. lakelog gives the offsets itself; take that commit"
+            f" back (RESTORE to version {strange[-1]['version'] - 1}), append its records with lakelog, and run verify.",
+            version=strange[-1]["version"],
+        )
+    lost = lost_appends(rows)
+    if lost is None and any(is_restore(row) and restored_version(row) is None for row in rows):
+        newest = next(row for row in rows if is_restore(row))
+        if inspection.problems(log)[1] or _ends(log) != {int(index): end for index, end in last_note.get("ends", {}).items()}:
+            lost = newest
+    if lost is not None:
+        raise Damaged(
+            f"{log.table}: the log was restored by hand: {describe_commit(lost)}. Offsets that readers and the latest table may know would be"
+            " given again for other records. Run verify with repair: it begins a new epoch at the log's end and computes the latest table anew.",
+            version=lost["version"],
+        )
+
+
+def _ends(log: TopicLog) -> dict[int, int]:
+    """Where the log ends by its rows alone."""
+    return {index: tail.end for index, tail in _read(log, list(range(log.partitions)), {}, None).items()}
+
+
+def log_end(log: TopicLog, partitions: Sequence[int] | None = None, known: LogEnd | None = None, *, pin: bool = False) -> LogEnd:
     """The end of each partition's log (of all, when none are named).
 
     Args:
         log: the topic's log.
         partitions: those wanted.
         known: as this process last saw it; good as long as bronze is still at that version, and the same append its newest.
+        pin: read the rows at exactly the version that is answered; else what is committed meanwhile may be in them.
 
     Raises:
         Damaged: another writer changed the log, or its control rows are missing.
@@ -143,18 +144,19 @@ def log_end(log: TopicLog, partitions: Sequence[int] | None = None, known: LogEn
     holds, one small Spark query. What it reads does not grow with the log: files before the noted ends are skipped by their statistics.
     """
     wanted = list(partitions) if partitions is not None else list(range(log.partitions))
-    if known is not None and known.covers(wanted) and commit_file.stands(log.table, known.file):
+    if known is not None and known.covers(wanted) and commit_file.stands(log.spark, log.table, known.file):
         return known
     version, found = newest_commit(log)
     newest = found.get("batch")
-    if known is not None and (known.version, known.batch) == (version, newest) and known.covers(wanted):
+    if known is not None and not pin and (known.version, known.batch) == (version, newest) and known.covers(wanted):
         return known
     hints = {int(index): int(end) for index, end in found.get("ends", {}).items()}
-    tails = _read(log, wanted, hints)
+    at = version if pin else None
+    tails = _read(log, wanted, hints, at)
     wrong = [index for index in wanted if tails[index].end < hints.get(index, 0)]
     if wrong:
-        tails |= _read(log, wrong, {})
-    return LogEnd(version, tails, hints, newest, commit_file.at(log.table, version))
+        tails |= _read(log, wrong, {}, at)
+    return LogEnd(version, tails, hints, newest, commit_file.at(log.spark, log.table, version))
 
 
 def clusters(hints: Mapping[int, int], most: int = 16) -> list[tuple[int, list[int]]]:
@@ -172,34 +174,63 @@ def clusters(hints: Mapping[int, int], most: int = 16) -> list[tuple[int, list[i
     return found
 
 
-def _read(log: TopicLog, partitions: list[int], hints: Mapping[int, int]) -> dict[int, Tail]:
-    """The tails as their newest rows say: the control row of the last batch, and segment -1 for the epoch."""
+def true_end(log: TopicLog) -> LogEnd:
+    """Where the log ends by its rows alone, whatever its commits say: behind the last record or batch row. For a repair.
+
+    Cost: one pass over the log's control rows and offsets.
+    """
+    version = int(tables.history(log.spark, log.table, 1)[0]["version"])
+    return LogEnd(version, _read(log, list(range(log.partitions)), {}, version, records_beyond=True), {})
+
+
+def _read(
+    log: TopicLog, partitions: list[int], hints: Mapping[int, int], version: int | None, *, records_beyond: bool = False
+) -> dict[int, Tail]:
+    """The tails as their newest rows say: the control row of the last batch, and the newest state row; at a version, or as they are.
+
+    Records beyond the last batch row are damage, or, with ``records_beyond``, where the log ends.
+    """
     from pyspark.sql import functions as F
 
-    table = log_rows(log)
-    none = F.lit(None).cast("struct<offset:bigint,segment:bigint,control:string>")
-    wanted = table.filter(F.col("partition").isin(partitions) & (F.col("segment") == -1))
-    wanted = wanted.groupBy("partition").agg(F.max("epoch").alias("epoch")).select("partition", "epoch", F.lit(-1).cast("bigint"), none)
+    table = log_rows(log) if version is None else tables.read(log.spark, log.table, version)
+    row = "struct<offset:bigint,segment:bigint,batch:string,control:string>"
+    newest = table.filter(F.col("partition").isin(partitions) & (F.col("segment") == STATE_SEGMENT)).groupBy("partition")
+    # Of format 1, whose rows all have the offset -1, the newest epoch's.
+    of_epochs = F.when(F.get_json_object("control", "$.type") != "segment", F.struct(-F.col("offset"), "epoch", "batch", "control"))
+    states = newest.agg(F.max(of_epochs).alias("state")).select(
+        "partition", F.col("state.epoch").alias("epoch"), F.lit(-1).cast("bigint").alias("top"),
+        F.struct(F.lit(0).cast("bigint"), F.lit(0).cast("bigint"), F.col("state.batch"), F.col("state.control")).cast(row).alias("last"),
+    )  # fmt: skip
+    wanted = states
     for least, group in clusters({index: hints.get(index, 0) for index in partitions}):
-        newest = table.filter(F.col("partition").isin(group) & (F.col("segment") >= 0) & (F.col("offset") >= least - 1))
-        of_batches = F.when(F.col("control").isNotNull(), F.struct("offset", "segment", "control"))
-        ends = newest.groupBy("partition").agg(F.max("offset").alias("top"), F.max(of_batches).alias("last"))
-        wanted = wanted.unionAll(ends.select("partition", F.lit(None).cast("int"), "top", "last"))
+        ends = table.filter(F.col("partition").isin(group) & (F.col("segment") >= 0) & (F.col("offset") >= least - 1))
+        of_batches = F.when(F.col("control").isNotNull(), F.struct("offset", "segment", "batch", "control"))
+        last = ends.groupBy("partition").agg(F.max("offset").alias("top"), F.max(of_batches).alias("last"))
+        wanted = wanted.unionAll(last.select("partition", F.lit(None).cast("int"), "top", "last"))
     with tables.door(log.table), interpreted(log.spark):
         rows = wanted.collect()
-    epochs = {row[0]: row[1] for row in rows if row[1] is not None}
-    found = {index: Tail(index, 0, 0, 0, None, epochs[index]) for index in partitions if index in epochs}
-    if len(found) < len(set(partitions)):
-        missing = min(set(partitions) - set(found))
-        raise Damaged(f"{log.table}: partition {missing} has no epoch row. The log is not as lakelog left it.")
+    states_found = {
+        index: PartitionState.from_row(index, epoch, said["batch"], said["control"])
+        for index, epoch, _, said in rows
+        if epoch is not None and said["control"] is not None
+    }
+    missing = set(partitions) - set(states_found)
+    if missing:
+        raise Damaged(f"{log.table}: partition {min(missing)} has no state row. The log is not as lakelog left it.")
+    found = {index: Tail.empty(state) for index, state in states_found.items()}
     for index, epoch, top, last in rows:
         if epoch is not None:
             continue
-        end = last["offset"] + 1 if last is not None else 0
+        state = states_found[index]
+        end = max(last["offset"] + 1 if last is not None else 0, state.start)
+        if top >= end and records_beyond:
+            found[index] = Tail(index, top + 1, 0 if last is None else last["segment"], 0, None, None, state)
+            continue
         if top >= end:
             raise Damaged(
                 f"{log.table}: partition {index} holds offset {top} beyond its log end {end}: another writer was here. Run verify."
             )
-        content = json.loads(last["control"])
-        found[index] = Tail(index, end, last["segment"], content["octets"], content["first"], epochs[index])
+        if last is not None and last["offset"] + 1 == end:
+            content = json.loads(last["control"])
+            found[index] = Tail(index, end, last["segment"], content["octets"], content["first"], last["batch"], state)
     return found

@@ -63,9 +63,12 @@ def absolute_root(root: str, folder: str | os.PathLike[str] = "") -> str:
 
 
 def local_path(location: str) -> str | None:
-    """The path behind a location of this machine (a mounted one too): as it stands, or ``file:/…``, ``file:///…``; None for one elsewhere."""
+    """The path behind a location without a scheme, or with ``file:/…``, ``file:///…``; None for one with another scheme.
+
+    Whether that is a path of this machine only the session knows (`delta.location.on_this_disk`).
+    """
     path = re.sub(r"^file:(//)?(?=/)", "", location)
-    return None if "://" in path else path
+    return None if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", path) else path
 
 
 @dataclass(frozen=True)

@@ -4,17 +4,33 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lakelog.model.log_state import PartitionState
+
 
 @dataclass(frozen=True)
 class Tail:
-    """The end of a partition's log: log end offset, active segment, its octets and the time of its first record, the epoch."""
+    """The end of a partition's log: log end offset, active segment, its octets and the time of its first record.
+
+    ``batch`` is the identity of the last append (None: nothing was appended since the log's start), ``state`` what the log says of itself.
+    """
 
     partition: int
     end: int
     segment: int
     octets: int
     first_ms: int | None
-    epoch: int
+    batch: str | None
+    state: PartitionState
+
+    @property
+    def epoch(self) -> int:
+        """The generation of the log."""
+        return self.state.epoch
+
+    @classmethod
+    def empty(cls, state: PartitionState) -> Tail:
+        """The end of a log that holds no append: its start."""
+        return cls(state.partition, state.start, state.start, 0, None, None, state)
 
 
 @dataclass(frozen=True)

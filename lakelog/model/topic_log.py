@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TopicLog:
-    """A topic's tables (``table`` is bronze), its identity, and what is needed to write them."""
+    """A topic: its name and root, its identity, its tables (``table`` is bronze), and what is needed to write them."""
 
+    name: str
+    root: str
     uuid: str
     spark: SparkSession
     table: TableRef

@@ -81,8 +81,8 @@ def long_log(table: Path, commits: int, start_ms: int) -> None:
     """
     from deltalake import DeltaTable
 
-    from lakelog.log.bronze import _control
-    from lakelog.log.tail import note
+    from lakelog.log.commits import note
+    from lakelog.log.rows import control_row
     from lakelog.log.tokens import Token
 
     schema = pyarrow.schema(DeltaTable(table).schema().to_arrow())
@@ -90,7 +90,7 @@ def long_log(table: Path, commits: int, start_ms: int) -> None:
     names = ("partition", "segment", "offset", "tombstone", "epoch", "batch", "control")
     for offset in range(commits):
         batch, stamp, version = f"{offset:032x}", (start_ms + offset) * 1000, offset + 1
-        rows = [_control(0, 0, offset, 0, {"type": "batch", "octets": 20 * version, "first": start_ms, "records": 1}, batch)]
+        rows = [control_row(0, 0, offset, 0, {"type": "batch", "octets": 20 * version, "first": start_ms, "records": 1}, batch)]
         if offset % 10 == 0:
             rows.append(Token(f"token-{offset}").row(batch, 0, {0: (offset, version)}, 1))
         placed: dict[tuple[int, int], list[dict]] = {}

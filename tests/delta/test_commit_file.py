@@ -20,6 +20,8 @@ from tests.benchmarks.append import long_log
 from tests.tables import versions
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from lakelog import Lake, Topic
     from lakelog.model.topic_log import TopicLog
 
@@ -32,32 +34,32 @@ def topic_of(lake: Lake, name: str, partitions: int = 1) -> Topic:
     return lake.create_topic(name, key="STRING", value="STRING", partitions=partitions)
 
 
-def test_the_newest_commit_is_the_last_numbered_file_of_a_local_table(tmp_path: Path) -> None:
+def test_the_newest_commit_is_the_last_numbered_file_of_a_local_table(spark: SparkSession, tmp_path: Path) -> None:
     table = TableRef.of(str(tmp_path), "t", "bronze")
-    assert commit_file.newest(table) is None
+    assert commit_file.newest(spark, table) is None
     folder = tmp_path / "t" / "bronze" / "_delta_log"
     folder.mkdir(parents=True)
-    assert commit_file.newest(table) is None
+    assert commit_file.newest(spark, table) is None
     for name in ("9.json", "10.json"):
         (folder / name.zfill(25)).write_text("{}")
     for name in ("_last_checkpoint", f"{12:020}.checkpoint.parquet", f"{11:020}.crc", f".{13:020}.json.tmp"):
         (folder / name).touch()
 
-    found = commit_file.newest(table)
+    found = commit_file.newest(spark, table)
     assert found is not None
     assert found.version == 10
     for scheme in ("file:", "file://"):
-        assert found == commit_file.at(TableRef(path=f"{scheme}{table.path}"), 10)
-    assert commit_file.at(table, 9) is None
-    assert commit_file.stands(table, found)
+        assert found == commit_file.at(spark, TableRef(path=f"{scheme}{table.path}"), 10)
+    assert commit_file.at(spark, table, 9) is None
+    assert commit_file.stands(spark, table, found)
     os.utime(folder / f"{10:020}.json", ns=(0, 0))
-    touched = commit_file.newest(table)
+    touched = commit_file.newest(spark, table)
     assert touched != found
-    assert commit_file.stands(table, touched)
+    assert commit_file.stands(spark, table, touched)
     (folder / f"{11:020}.json").touch()
-    assert [commit_file.stands(table, seen) for seen in (found, touched, None)] == [False, False, False]
+    assert [commit_file.stands(spark, table, seen) for seen in (found, touched, None)] == [False, False, False]
     for elsewhere in (TableRef(path="s3a://bucket/t/bronze"), TableRef.of("main.sales", "t", "bronze")):
-        assert commit_file.newest(elsewhere) is None
+        assert commit_file.newest(spark, elsewhere) is None
 
 
 def test_an_append_sees_settings_and_records_that_came_past_it(lake: Lake) -> None:
@@ -91,7 +93,7 @@ def test_a_topic_made_anew_under_the_same_name_is_another(lake: Lake) -> None:
     other = type(lake)(lake.spark, lake.root, clock=lake.clock)
     other.delete_topic("t")
     topic_of(other, "t").append([record("x"), record("y")])
-    assert commit_file.newest(mine.bronze).version == known.file.version
+    assert commit_file.newest(lake.spark, mine.bronze).version == known.file.version
 
     assert mine.merge().inserted == 2
     assert mine.append([record("z")]).offsets == {0: (2, 3)}

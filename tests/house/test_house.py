@@ -19,14 +19,20 @@ FLOORS: dict[str, tuple[str, ...]] = {
     ),
     "lake": ("query", "topic_tables", "lake_table", "lake"),
     "": ("topic", "commit_log"),
-    "latest": ("progress", "fold", "compare", "silver", "merge", "evolution", "views", "status", "verify"),
+    "operations": ("configure", "repair", "upgrade", "intents"),
+    "latest": ("progress", "fold", "compare", "silver", "upsert", "evolution", "merge", "views", "status", "verify"),
     "log": (
-        "rows", "ndjson", "sources", "refusal", "staging", "tail", "tokens", "conditions", "guard", "bronze", "append", "bulk", "identity",
+        "rows", "commits", "inspection", "ndjson", "sources", "refusal", "staging", "tail", "tokens", "conditions", "guard", "state", "bronze",
+        "append",
+        "bulk", "identity",
     ),
     "delta": (
-        "failpoint", "prerequisites", "session", "errors", "statement", "commit_file", "table_properties", "filesystem", "tables",
+        "failpoint", "prerequisites", "session", "errors", "location", "lock", "statement", "commit_file", "commits", "table_properties",
+        "filesystem", "tables",
     ),
-    "model": ("names", "config", "records", "ordering", "topic_log", "expectations", "segments", "steps", "point_in_time"),
+    "model": (
+        "names", "config", "records", "ordering", "topic_log", "expectations", "log_state", "segments", "steps", "point_in_time", "widening",
+    ),
     "ground": ("errors", "results"),
 }  # fmt: skip
 WINGS = list(FLOORS)
@@ -37,8 +43,10 @@ PLACE = {
 }
 # Where rows come to the driver: bounded metadata behind the doors, and the printing of results.
 COLLECTORS = (
-    "delta.tables", "delta.table_properties", "log.refusal", "log.staging", "log.tail", "log.tokens", "log.conditions", "log.bronze", "log.bulk",
-    "latest.compare", "latest.progress", "latest.silver", "latest.status", "latest.verify", "lake.lake_table", "cli.rows",
+    "delta.tables", "delta.commits", "delta.filesystem", "delta.table_properties",
+    "log.refusal", "log.staging", "log.tail", "log.tokens", "log.conditions", "log.inspection",
+    "log.bronze", "log.bulk", "latest.compare", "latest.progress", "latest.upsert", "latest.status", "latest.verify", "operations.repair",
+    "lake.lake_table", "cli.rows",
 )  # fmt: skip
 BANNED_CALLS = {
     "get_type_hints": "inspect.signature with eval_str: Python 3.10 wraps what has the default None in another Optional, options are lost",
@@ -60,7 +68,7 @@ BANNED_NAMES = ("utils", "util", "helpers", "common", "base", "core", "manager",
 LINES_MOST, FUNCTION_MOST, JOB_MOST = 310, 60, 40
 # Larger, with the reason; the number is where it ends.
 LARGER_FILES: dict[str, tuple[int, str]] = {
-    "topic": (375, "the verbs people call, half of it docstrings"),
+    "topic": (440, "the verbs people call, half of it docstrings"),
     "cli.main": (360, "the verbs of the command line, a function each"),
 }
 LARGER_FUNCTIONS = {"local_session": (70, "a table of Spark settings")}
@@ -133,7 +141,7 @@ def test_a_wing_has_a_map_and_a_size_one_can_see() -> None:
             doc = ast.get_docstring(ast.parse((ROOT / "lakelog" / wing / "__init__.py").read_text(encoding="utf-8"))) or ""
             missing = [name for name in names if f"{name}.py" not in doc]
             assert not missing, f"lakelog/{wing}/__init__.py does not say what {missing} are for"
-            assert 3 <= len(names) <= 14, f"lakelog/{wing} has {len(names)} files"
+            assert 3 <= len(names) <= 16, f"lakelog/{wing} has {len(names)} files"
 
 
 def test_nothing_in_the_house_is_dead() -> None:

@@ -10,9 +10,11 @@ import pytest
 
 from lakelog import Lake
 from lakelog.delta import table_properties, tables
-from lakelog.latest import silver
+from lakelog.latest import upsert
+from lakelog.latest.merge import places
 from lakelog.latest.progress import progress, stored
-from lakelog.latest.silver import bitmap
+from lakelog.latest.upsert import bitmap
+from lakelog.log.tail import log_end
 from lakelog.model.records import floor_of
 
 COLUMN = {"compaction.strategy": "column", "compaction.strategy.column": "version"}
@@ -63,7 +65,8 @@ def test_a_merge_that_was_overtaken_writes_nothing(lake: Lake) -> None:
     before = progress(lake.spark, topic.silver)
     done = topic.merge()
     topic.append([{**records(("c", 1))[0], "partition": 0}])
-    version, _ = silver.merge(topic.log, topic.silver, before, topic.ends(), now=1)
+    end = log_end(topic.log)
+    version, _ = upsert.merge(topic.log, before, places(end), bronze_version=end.version, now=1)
     assert version is None
     assert tables.history(lake.spark, topic.silver, 1)[0]["version"] == done.version
     assert topic.merge().inserted == 1
@@ -71,7 +74,8 @@ def test_a_merge_that_was_overtaken_writes_nothing(lake: Lake) -> None:
     before = progress(lake.spark, topic.silver)
     topic.merge(rebuild=True)
     topic.append([{**records(("d", 1))[0], "partition": 1}])
-    assert silver.merge(topic.log, topic.silver, before, topic.ends(), now=1)[0] is None
+    end = log_end(topic.log)
+    assert upsert.merge(topic.log, before, places(end), bronze_version=end.version, now=1)[0] is None
     assert topic.merge().inserted == 1
 
 
@@ -85,7 +89,7 @@ def test_a_merge_overtaken_before_its_transaction_begins_starts_over(
     topic.append(records(("a", 1), ("b", 1), ("c", 1)))
     topic.merge()
     topic.append(records(("a", 2)))
-    monkeypatch.setattr(silver, "MOSTLY", 0)
+    monkeypatch.setattr(upsert, "MOSTLY", 0)
     other, write, raced = lake.topic("t"), getattr(tables, way), []
 
     def overtaken(*given: Any, **more: Any) -> int | None:

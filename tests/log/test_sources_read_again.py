@@ -52,6 +52,9 @@ def test_a_file_that_lost_records_is_told_and_the_commit_can_be_taken_back(lake:
         _append_while_replaced(topic, path, 2)
     assert (caught.value.details["expected"], caught.value.details["actual"]) == (7, 6)
     lake.spark.sql(f"RESTORE TABLE {topic.log.table.sql()} TO VERSION AS OF 0")
+    with pytest.raises(Damaged, match="restored by hand"):
+        topic.append([{"key": "x"}])
+    assert (topic.repair().epoch, topic.ends()) == (1, {0: 0})
     assert topic.append([str(tmp_path / name) for name in ("a.parquet", "b.parquet")]).offsets == {0: (0, 5)}
     assert topic.verify().ok
 

@@ -1,0 +1,98 @@
+"""Commits on bronze: the notes of lakelog's own, and what other writers did.
+
+Every lakelog commit carries a note (its user metadata): where the log ends are, up to which version the commits were looked at, how many
+attempts an append took (more than one: other writers were first). The ends are a hint where to look, never the truth; commits without a
+note that changed data are another writer's and are named.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row
+
+# Delta's operations that change no record: properties, columns, files rewritten as they are.
+HARMLESS = ("OPTIMIZE", "VACUUM", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "ADD COLUMN", "CHANGE COLUMN", "UPGRADE PROTOCOL", "COMPUTE STATS",
+            "ADD FEATURE", "REORG", "CREATE", "SET TABLE PROPERTIES")  # fmt: skip
+
+
+def note(kind: str, *, ends: Mapping[int, int], checked: int, **more: Any) -> str:
+    """The user metadata of a lakelog commit on bronze."""
+    return json.dumps({"lakelog": kind, **more, "checked": checked, "ends": {str(index): end for index, end in sorted(ends.items())}})
+
+
+def noted(row: Row) -> dict[str, Any]:
+    """The note of a commit; empty where it has none."""
+    try:
+        found = json.loads(row["userMetadata"] or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) and "lakelog" in found else {}
+
+
+def restored_version(row: Row) -> int | None:
+    """The version that a RESTORE went back to; None where it names a time, which the history does not resolve soundly.
+
+    Delta notes the time as text in the time zone of the Java process that ran it, which no one else knows.
+    """
+    version = row["operationParameters"].get("version")
+    return int(version) if version not in (None, "", "null") else None
+
+
+def is_restore(row: Row) -> bool:
+    """Whether a commit is a RESTORE."""
+    return str(row["operation"]).upper().startswith("RESTORE")
+
+
+def standing(rows: Sequence[Row]) -> list[Row]:
+    """Of commits, newest first, those that no later RESTORE took back; a RESTORE to a time ends the list: what it took back is not known."""
+    found: list[Row] = []
+    most: int | None = None
+    for row in rows:
+        if most is not None and row["version"] > most:
+            continue
+        found.append(row)
+        if is_restore(row):
+            to = restored_version(row)
+            if to is None:
+                break
+            most = to if most is None else min(most, to)
+    return found
+
+
+def is_foreign(row: Row) -> bool:
+    """Whether a commit may have changed records and is not lakelog's; a RESTORE is judged by what it took back (`lost_appends`)."""
+    return row["version"] != 0 and not noted(row) and not is_restore(row) and not str(row["operation"]).upper().startswith(HARMLESS)
+
+
+def foreign_commits(rows: Sequence[Row]) -> list[Row]:
+    """The commits among these, newest first, that changed records, were not taken back and are not lakelog's."""
+    return [row for row in standing(rows) if is_foreign(row)]
+
+
+def since_repair(rows: Sequence[Row]) -> list[Row]:
+    """Of commits, newest first, those after the newest repair: what was done before it was looked at then."""
+    place = next((place for place, row in enumerate(rows) if noted(row).get("lakelog") == "repair"), None)
+    return list(rows[:place])
+
+
+def lost_appends(rows: Sequence[Row]) -> Row | None:
+    """The newest RESTORE among commits, newest first, that took back commits of lakelog; None where there is none.
+
+    What those commits gave are offsets that readers and silver may know; given again, they would mean other records.
+    """
+    for place, row in enumerate(rows):
+        to = restored_version(row)
+        if is_restore(row) and to is not None and any(noted(older) and older["version"] > to for older in rows[place + 1 :]):
+            return row
+    return None
+
+
+def describe_commit(row: Row) -> str:
+    """A commit in words: version, time, operation, engine, user."""
+    who = row["userName"] or row["userId"]
+    by = f"{row['engineInfo'] or 'an unknown engine'}{f', user {who}' if who else ''}"
+    return f"version {row['version']} of {row['timestamp']} ({row['operation']} by {by})"

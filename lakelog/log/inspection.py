@@ -1,0 +1,97 @@
+"""Is the log as appends leave it? Every record belongs to a batch, every batch holds its records, no offset is given twice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakelog.delta import tables
+from lakelog.log.rows import STATE_SEGMENT
+from lakelog.model.log_state import PartitionState
+from lakelog.model.topic_log import TopicLog
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def problems(log: TopicLog) -> tuple[int, list[str]]:
+    """Look at every offset of the log.
+
+    Returns:
+        (number of records, what is wrong in sentences; empty where nothing is).
+
+    A log may begin above 0 and may have holes where records were removed (`PartitionState.start`, ``cleaned``) or where a mirrored source
+    has them; so a batch's records are counted, not its offsets.
+
+    Cost: one pass over the log's offsets with two shuffles of one row per batch.
+    """
+    rows = _by_partition(log).collect()
+    found = []
+    for row in rows:
+        where = f"partition {row['partition']}"
+        if row["partition"] is None or row["partition"] >= log.partitions:
+            found.append(f"{where}: there is no such partition, yet it holds {row['records']} records")
+            continue
+        if row["state"] is None:
+            found.append(f"{where}: there is no state row")
+            continue
+        start = PartitionState.from_row(row["partition"], row["state"]["epoch"], "", row["state"]["control"]).start
+        if row["twice"]:
+            found.append(f"{where}: {row['twice']} offsets were given twice")
+        if row["strange"]:
+            found.append(f"{where}: {row['strange']} records carry no batch of lakelog's: another writer wrote them")
+        if row["unended"]:
+            found.append(f"{where}: {row['unended']} records belong to appends whose batch rows are missing")
+        if row["missing"]:
+            found.append(f"{where}: {row['missing']} records of its batches are missing")
+        if row["outside"]:
+            found.append(f"{where}: {row['outside']} records lie beyond the last offset of their batch")
+        if row["first"] is not None and row["first"] < start:
+            found.append(f"{where}: holds offset {row['first']} below the log start {start}")
+    return sum(row["records"] for row in rows), found
+
+
+def _by_partition(log: TopicLog) -> DataFrame:
+    """Figures of each partition, from those of each batch."""
+    from pyspark.sql import functions as F
+
+    table = tables.read(log.spark, log.table).filter(F.col("partition").isNull() | (F.col("partition") >= 0))
+    is_record = F.col("control").isNull()
+    kind = F.get_json_object("control", "$.type")
+    end = F.when(kind == "batch", F.col("offset"))
+    states = table.filter((F.col("segment") == STATE_SEGMENT) & (kind != "segment")).groupBy("partition")
+    newest = states.agg(F.max(F.struct(-F.col("offset"), "epoch", "control")).alias("state"))
+    # Records below this offset may have been removed.
+    cleaned = F.coalesce(F.get_json_object("state.control", "$.cleaned").cast("bigint"), F.lit(0))
+    rows = table.filter(F.col("segment").isNull() | (F.col("segment") >= 0)).withColumn("is_record", is_record)
+    batches = rows.groupBy("partition", "batch").agg(
+        F.count_if("is_record").alias("records"),
+        F.count_distinct(F.when(is_record, F.col("offset"))).alias("offsets"),
+        F.min(F.when(is_record, F.col("offset"))).alias("first"),
+        F.max(F.when(is_record, F.col("offset"))).alias("last"),
+        F.max(end).alias("end"),
+        F.max(F.when(kind == "batch", F.get_json_object("control", "$.records").cast("bigint"))).alias("claimed"),
+        F.count_if(is_record & (F.col("segment").isNull() | F.col("epoch").isNull())).alias("unmarked"),
+    )
+    # An offset given twice by two batches overlaps: the batch behind begins before the one in front ends.
+    from pyspark.sql import Window
+
+    before = Window.partitionBy("partition").orderBy("first", "last").rowsBetween(Window.unboundedPreceding, -1)
+    batches = batches.withColumn("reached", F.max("last").over(before))
+    overlap = F.when(F.col("first") <= F.col("reached"), F.least("last", "reached") - F.col("first") + 1).otherwise(0)
+    ours = F.col("batch").isNotNull() & F.col("end").isNotNull()
+    joined = batches.join(newest, "partition", "full")
+    lacking = F.when(ours & (F.col("claimed") > F.col("records")) & (F.col("end") >= cleaned), F.col("claimed") - F.col("records"))
+    return (
+        joined.groupBy("partition")
+        .agg(
+            F.coalesce(F.sum("records"), F.lit(0)).alias("records"),
+            F.coalesce(F.sum((F.col("records") - F.col("offsets")) + overlap), F.lit(0)).alias("twice"),
+            F.coalesce(F.sum(F.when(F.col("batch").isNull(), F.col("records")).otherwise(F.col("unmarked"))), F.lit(0)).alias("strange"),
+            F.coalesce(F.sum(F.when(F.col("end").isNull(), F.col("records") - F.col("unmarked"))), F.lit(0)).alias("unended"),
+            F.coalesce(F.sum(lacking), F.lit(0)).alias("missing"),
+            F.count_if(ours & (F.col("last") > F.col("end"))).alias("outside"),
+            F.min("first").alias("first"),
+            F.first("state", ignorenulls=True).alias("state"),
+        )
+        .orderBy("partition")
+    )

@@ -1,0 +1,102 @@
+"""What a partition's log says of itself: epochs, log start, what was cleaned, an open intent. Values; no I/O.
+
+The newest state row of a partition says everything (it does not add to older ones), so a reader looks at one row, however often the state
+changed. ``sequence`` counts the changes from 1 on; 0 is a log of format 1, whose state is what that format assumed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+CONFIGURE, REPAIR, DELETE = "configure", "repair", "delete"
+
+
+@dataclass(frozen=True)
+class Intent:
+    """An operation over several tables that was begun and is not finished: its name, an identity of its own, and what it needs to go on."""
+
+    operation: str
+    id: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PartitionState:
+    """The state of one partition's log.
+
+    Attributes:
+        partition: its number.
+        sequence: counts the state rows of the partition.
+        batch: the identity of the write that made the row; two rows with one sequence (after a RESTORE by hand) differ in it.
+        epoch: the generation of the log.
+        epochs: (epoch, first offset of it), oldest first.
+        origin: the first offset the log ever had; above 0 where a source is mirrored.
+        start: the log start offset: the first offset that can be read.
+        cleaned: below this offset, records may have been removed.
+        deletes_from: from this offset on, the log still holds every tombstone that was ever written.
+        intent: an operation that was begun and not finished.
+    """
+
+    partition: int
+    sequence: int
+    batch: str
+    epoch: int
+    epochs: tuple[tuple[int, int], ...]
+    origin: int = 0
+    start: int = 0
+    cleaned: int = 0
+    deletes_from: int = 0
+    intent: Intent | None = None
+
+    @classmethod
+    def first(cls, partition: int, batch: str, *, origin: int = 0) -> PartitionState:
+        """The state of a log that is created empty."""
+        return cls(partition, 1, batch, 0, ((0, origin),), origin, origin, origin, origin)
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing was ever removed from the log."""
+        return self.start == self.origin and self.cleaned <= self.origin
+
+    def epoch_at(self, offset: int) -> int:
+        """The generation of the log that an offset belongs to."""
+        return max((number for number, first in self.epochs if first <= offset), default=self.epochs[0][0])
+
+    def next(self, batch: str, **changes: Any) -> PartitionState:
+        """The state after a change."""
+        return replace(self, sequence=self.sequence + 1, batch=batch, **changes)
+
+    def next_epoch(self, batch: str, first: int, **changes: Any) -> PartitionState:
+        """The state in which a new generation of the log begins, at offset ``first``."""
+        return self.next(batch, epoch=self.epoch + 1, epochs=(*self.epochs, (self.epoch + 1, first)), **changes)
+
+    @property
+    def row_offset(self) -> int:
+        """The offset that the state row carries: below 0, and the newest row has the least."""
+        return -1 - self.sequence
+
+    def to_json(self, topic: str) -> str:
+        """The control row's content, with the topic's identity."""
+        content: dict[str, Any] = {
+            "type": "state", "topic": topic, "sequence": self.sequence, "epochs": [list(pair) for pair in self.epochs], "origin": self.origin,
+            "start": self.start, "cleaned": self.cleaned, "deletes_from": self.deletes_from,
+        }  # fmt: skip
+        if self.intent is not None:
+            content["intent"] = {"operation": self.intent.operation, "id": self.intent.id, "arguments": dict(self.intent.arguments)}
+        return json.dumps(content, sort_keys=True)
+
+    @classmethod
+    def from_row(cls, partition: int, epoch: int, batch: str | None, control: str) -> PartitionState:
+        """The state that a control row of segment -1 says; a row of format 1 says the epoch alone."""
+        content = json.loads(control)
+        if content["type"] != "state":
+            return cls(partition, 0, batch or "", epoch, ((epoch, content.get("start", 0)),))
+        intent = content.get("intent")
+        return cls(
+            partition, content["sequence"], batch or "", epoch, tuple((number, first) for number, first in content["epochs"]), content["origin"],
+            content["start"], content["cleaned"], content["deletes_from"],
+            Intent(intent["operation"], intent["id"], intent["arguments"]) if intent else None,
+        )  # fmt: skip

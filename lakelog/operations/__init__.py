@@ -1,0 +1,9 @@
+"""What touches several tables of a topic: each step can be cut off, so each operation says first what it is about to do.
+
+An operation writes its *intent* as a state row into every partition of the log: appends under way conflict with it, later ones are refused.
+Then it does its work in steps that pass over what is done already, and closes the intent. intents.py opens and closes them, and lets the
+next writing verb finish what was cut off. configure.py changes settings and types; repair.py brings a log that was changed by hand back into
+order; upgrade.py brings tables of an older format up to this one.
+
+May import latest, log, delta and model. `lakelog.topic` and the lake call it.
+"""

@@ -1,0 +1,111 @@
+"""A topic's settings and types changed: what may be changed, and the steps of a change of types."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import uuid
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from lakelog.delta import table_properties, tables
+from lakelog.delta.table_properties import PREFIX
+from lakelog.errors import Conflict
+from lakelog.latest import evolution, silver, views
+from lakelog.log import state
+from lakelog.log.tail import LogEnd, log_end
+from lakelog.model import config
+from lakelog.model.config import RULE_SETTINGS
+from lakelog.model.log_state import CONFIGURE, Intent
+from lakelog.model.ordering import OrderingRule
+from lakelog.model.records import Types, flat_columns, nullable
+from lakelog.model.topic_log import TopicLog
+from lakelog.model.widening import plan
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
+
+ATTEMPTS = 20
+
+
+def change_settings(log: TopicLog, stored: Mapping[str, str], settings: Mapping[str, Any], lake: Mapping[str, str]) -> None:
+    """Change a topic's settings (None removes one).
+
+    Args:
+        log: the topic.
+        stored: the settings it has of its own.
+        settings: name to value.
+        lake: the lake's settings.
+
+    Raises:
+        InvalidConfig: unknown, illegal or fixed settings; nothing was changed.
+        LogIncomplete: another rule is asked for, but the log no longer holds every record; nothing was changed.
+
+    Cost: one commit on bronze, which aborts appends under way (two where settings are removed too); one on silver where it carries the
+    setting as a property of its own. Killed in between, the next merge makes silver follow.
+    """
+    after, changes = config.changed(stored, settings, lake)
+    rule = OrderingRule.from_config(after)
+    rule.version_type(log.types.value)
+    if rule != log.rule and set(settings) & set(RULE_SETTINGS):
+        state.require_whole(log, log.name, log_end(log))
+    table_properties.change(log.spark, log.table, {PREFIX + name: text for name, text in changes.items()})
+    silver.follow(log.spark, log.silver, after)
+
+
+def widen(log: TopicLog, value: DataType, *, now: int) -> None:
+    """Give a topic a wider value type.
+
+    Raises:
+        InvalidConfig: the type is not wider, or its columns clash with the key's; nothing was changed.
+        Conflict: other operations were first again and again.
+
+    Cost: an intent, opened and closed (a small file per partition each), and one metadata commit per table and changed field; no data file
+    is rewritten.
+    """
+    plan(log.types.value, value)
+    flat_columns(log.types.key, value)
+    log.rule.version_type(value)
+    from pyspark.sql.types import StructType
+
+    arguments = {"value": StructType().add("value", value).jsonValue()}
+    for _ in range(ATTEMPTS):
+        end = log_end(log)
+        state.require_writable(log, end)
+        intent = Intent(CONFIGURE, uuid.uuid4().hex, arguments)
+        states = {index: tail.state.next(intent.id, intent=intent) for index, tail in end.tails.items()}
+        if state.change_state(log, end, states, "intent", now=now):
+            return carry_out(log, log_end(log), intent, now=now)
+    raise Conflict(f"{log.name}: other writers were first {ATTEMPTS} times in a row. Nothing was changed; try again later.")
+
+
+def carry_out(log: TopicLog, end: LogEnd, intent: Intent, *, now: int) -> None:
+    """Finish a change of types that was begun: bronze first, then what the topic says of itself, silver, the views. Again, and nothing changes."""
+    from pyspark.sql.types import StructType
+
+    wanted = StructType.fromJson(json.loads(json.dumps(intent.arguments["value"])))["value"].dataType
+    held = tables.read(log.spark, log.table).schema["value"].dataType
+    evolution.apply(log.spark, log.table, plan(held, wanted))
+    # New fields stand last in the tables, wherever they were named.
+    value = nullable(tables.read(log.spark, log.table).schema["value"].dataType)
+    table_properties.change(log.spark, log.table, {f"{PREFIX}topic.types": evolution.types_json(log.types.key, value)})
+    wider = dataclasses.replace(log, types=Types(log.types.key, value))
+    evolution.reconcile(wider, tables.read(log.spark, log.silver).schema)
+    views.create(log.spark, log.name, log.root, log.silver, log.table, wider.types)
+    close(wider, intent, now=now)
+
+
+def close(log: TopicLog, intent: Intent, *, now: int) -> None:
+    """Say that an operation is done; nothing where somebody else has said so.
+
+    Raises:
+        Conflict: other operations were first again and again.
+    """
+    for _ in range(ATTEMPTS):
+        end = log_end(log)
+        if end.intent is None or end.intent.id != intent.id:
+            return
+        states = {index: tail.state.next(uuid.uuid4().hex, intent=None) for index, tail in end.tails.items()}
+        if state.change_state(log, end, states, "done", now=now):
+            return
+    raise Conflict(f"{log.name}: {intent.operation} is done, but other writers kept it from saying so. Any writing command goes on.")

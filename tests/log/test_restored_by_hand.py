@@ -1,0 +1,143 @@
+"""Bronze changed by hand: a RESTORE, rows deleted, another writer. Nothing is skipped in silence, and a repair brings the topic back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as F
+
+from lakelog.errors import Damaged, FencedEpoch
+from lakelog.log import tail
+from lakelog.log.commits import lost_appends, standing
+from tests.tables import versions
+
+if TYPE_CHECKING:
+    from lakelog import Lake, Topic
+
+
+def record(key: str, value: str = "v", partition: int = 0) -> dict[str, Any]:
+    return {"key": key, "value": value, "partition": partition}
+
+
+def live(topic: Topic) -> dict[str, str]:
+    return {row["key"]: row["value"] for row in topic.latest().collect()}
+
+
+def test_records_after_a_restore_of_the_log_are_never_skipped(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log is restored by hand and appended to by a lakelog that does not notice: offsets mean other records than those silver has merged."""
+    topic = lake.create_topic("t", key="STRING", value="STRING", partitions=2)
+    topic.append([record("a"), record("p", partition=1)])
+    topic.append([record("b"), record("c")])
+    topic.merge()
+    lake.spark.sql(f"RESTORE TABLE {topic.bronze.sql()} TO VERSION AS OF 1")
+    before = versions(lake.root, "t")
+    for verb in (topic.merge, lambda: topic.append([record("x")]), lambda: lake.topic("t").append([record("x")], token="once")):
+        with pytest.raises(Damaged, match=r"restored by hand: version 3 .*RESTORE.*repair"):
+            verb()
+    assert versions(lake.root, "t") == before
+    with monkeypatch.context() as patch:
+        patch.setattr(tail, "lost_appends", lambda rows: None)
+        assert topic.append([record("d"), record("e")]).offsets == {0: (1, 3)}, "the same offsets as b and c had"
+    # The RESTORE lies behind a note of lakelog's now; silver remembers which append ends at its progress.
+    with pytest.raises(Damaged, match=r"offsets were given a second time.*repair"):
+        topic.merge()
+    repaired = topic.repair()
+    assert (repaired.epoch, repaired.ends, live(topic)) == (1, {0: 3, 1: 1}, {"a": "v", "d": "v", "e": "v", "p": "v"})
+    assert topic.verify().problems == []
+    with pytest.raises(FencedEpoch):
+        topic.append([record("f")], epoch=0)
+    topic.append([record("a", "w")], epoch=1)
+    assert (topic.merge().updated, topic.repair().done) == (1, [])
+    rows = topic.read().orderBy("partition", "offset").collect()
+    assert [(row["partition"], row["offset"], row["epoch"]) for row in rows] == [(0, 0, 0), (0, 1, 0), (0, 2, 0), (0, 3, 1), (1, 0, 0)]
+
+
+def test_a_repair_that_is_cut_off_is_finished_by_the_next_writer(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lakelog.operations import repair
+
+    topic = lake.create_topic("t", key="STRING", value="STRING")
+    topic.append([record("a"), record("b"), record("c")])
+    topic.merge()
+    topic.append([record("d")])
+    # Rows deleted by hand, the last append's batch row with them: its record stays.
+    lake.spark.sql(f"DELETE FROM {topic.bronze.sql()} WHERE offset = 0 AND control IS NULL AND partition = 0")
+    lake.spark.sql(f"DELETE FROM {topic.bronze.sql()} WHERE offset = 3 AND control IS NOT NULL AND partition = 0")
+    for verb in (topic.merge, lambda: topic.append([record("x")])):
+        with pytest.raises(Damaged):
+            verb()
+
+    class Cut(Exception):
+        pass
+
+    def cut(*_: Any, **__: Any) -> None:
+        raise Cut
+
+    for module, name in ((repair.upsert, "rebuild"), (repair, "close")):
+        with monkeypatch.context() as patch, pytest.raises(Cut):
+            patch.setattr(module, name, cut)
+            lake.topic("t").repair()
+    assert lake.topic("t").status().intent == "repair"
+    assert topic.append([record("e")]).offsets == {0: (4, 5)}
+    assert topic.status().intent is None
+    topic.merge()
+    assert (live(topic), topic.verify().problems) == (dict.fromkeys("bcde", "v"), [])
+
+
+def test_a_restore_to_a_time_is_judged_by_the_rows(lake: Lake) -> None:
+    """Delta notes that time in a zone nobody else knows; the other writer's rows are there, or they are not."""
+    topic = lake.create_topic("t", key="STRING", value="STRING")
+    topic.append([record("a"), record("b")])
+    bronze = topic.bronze.sql()
+    at = (
+        lake.spark.sql(f"DESCRIBE HISTORY {bronze} LIMIT 1")
+        .select(F.expr("timestamp + INTERVAL 1 MILLISECOND").cast("string"))
+        .collect()[0][0]
+    )
+
+    def foreign() -> None:
+        copied = lake.spark.read.table(bronze).filter("control IS NULL").limit(1).collect()
+        rows = lake.spark.createDataFrame(copied, lake.spark.read.table(bronze).schema)
+        rows.write.format("delta").mode("append").save(topic.bronze.path)
+
+    before = lake.spark.conf.get("spark.sql.session.timeZone")
+    try:
+        for zone in ("America/New_York", "Asia/Tokyo"):
+            lake.spark.conf.set("spark.sql.session.timeZone", zone)
+            foreign()
+            with pytest.raises(Damaged, match="another writer changed the log"):
+                topic.append([record("x")])
+            lake.spark.conf.set("spark.sql.session.timeZone", before)
+            lake.spark.sql(f"RESTORE TABLE {bronze} TO TIMESTAMP AS OF '{at}'")
+            lake.spark.conf.set("spark.sql.session.timeZone", zone)
+            assert lake.topic("t").ends() == {0: 2}, "what was taken back is gone"
+    finally:
+        lake.spark.conf.set("spark.sql.session.timeZone", before)
+    # A commit that stands, beside a RESTORE that did not take it back.
+    foreign()
+    version = lake.spark.sql(f"DESCRIBE HISTORY {bronze} LIMIT 1").collect()[0]["version"]
+    now = (
+        lake.spark.sql(f"DESCRIBE HISTORY {bronze} LIMIT 1")
+        .select(F.expr("timestamp + INTERVAL 1 MILLISECOND").cast("string"))
+        .collect()[0][0]
+    )
+    lake.spark.sql(f"OPTIMIZE {bronze}")
+    lake.spark.sql(f"DELETE FROM {bronze} WHERE partition = 77")
+    lake.spark.sql(f"ALTER TABLE {bronze} SET TBLPROPERTIES ('a.user' = 'was here')")
+    lake.spark.sql(f"RESTORE TABLE {bronze} TO TIMESTAMP AS OF '{now}'")
+    with pytest.raises(Damaged, match="another writer|restored by hand"):
+        lake.topic("t").append([record("x")])
+    assert version
+
+
+def test_what_restores_took_back_is_told_by_versions() -> None:
+    def commit(version: int, operation: str = "WRITE", **more: Any) -> dict[str, Any]:
+        note = '{"lakelog": "append"}' if more.get("ours") else None
+        return {"version": version, "operation": operation, "operationParameters": {"version": more.get("to")}, "userMetadata": note}
+
+    rows = [commit(6), commit(5, "RESTORE", to="2"), commit(4, ours=True), commit(3), commit(2, ours=True), commit(1)]
+    assert [row["version"] for row in standing(rows)] == [6, 5, 2, 1]
+    assert (lost_appends(rows) or {})["version"] == 5
+    rows[1] = commit(5, "RESTORE", to="4")
+    assert lost_appends(rows) is None
+    assert [row["version"] for row in standing([commit(5, "RESTORE"), *rows[2:]])] == [5], "a time: what it took back is not known"
