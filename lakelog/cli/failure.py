@@ -18,6 +18,10 @@ UsageError: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ i
 WORDS: tuple[tuple[str, str], ...] = (
     (r"\b([Rr])un merge with rebuild once", r"\1un `lakelog merge TOPIC --rebuild` once"),
     (r"\bmerge\(rebuild=True\)", "`lakelog merge TOPIC --rebuild`"),
+    (r"\b([Rr])un verify with repair\b", r"\1un `lakelog verify TOPIC --repair`"),
+    (r"\bthen repair again\b", "then run `lakelog verify TOPIC --repair` again"),
+    (r"\bRun lake upgrade\b", "Run `lakelog lake upgrade`"),
+    (r"\bonce \(lake upgrade\)", "once (`lakelog lake upgrade`)"),
     (r"\b([Rr])un verify\b", r"\1un `lakelog verify TOPIC`"),
     (r"\bcreate_topic makes it one", "`lakelog topic create` makes it one"),
     (r"\bcreate_topic completes it, delete_topic removes it", "`lakelog topic create` completes it, `lakelog topic delete` removes it"),
