@@ -65,7 +65,7 @@ class Appended(Result):
 
 @dataclass(frozen=True)
 class Loaded(Result):
-    """A bulk load: partition to (first offset, end offset) of all its records, how many chunks there are, how many stood in the log before."""
+    """A bulk load: partition to (first offset, end offset) of all its records, its chunks, and how many of those stood in the log before."""
 
     topic: str
     offsets: dict[int, tuple[int, int]]

@@ -147,11 +147,12 @@ class Topic:
             Damaged: a writer that is not lakelog changed the log.
             After any of them nothing was written.
 
-        Cost: lists, Parquet files and cached frames are read twice, once to be summed up and once by the write (a file that gains records
-        in between is refused as SOURCE_CHANGED; one that loses some is `Damaged`, then one commit is to be taken back); all else is evaluated
-        once and kept in memory, or on local disk where there is too much of it. Four to six small Spark jobs; one sort by partition when
-        several partitions are touched, none for one. A condition on a partition costs nothing more; conditions of records one small job; per
-        key (``check.expected.offsets.scope=key``) a scan of the partition's keys. A token costs one look-up.
+        Cost: lists, Parquet files, frames that only select from such and cached frames are read twice, once to be summed up and once by the
+        write (a file that gains records in between is refused as SOURCE_CHANGED; one that loses some is `Damaged`, then one commit is to be
+        taken back); all else is evaluated once and kept in memory, or on local disk where there is too much of it. Four to six small Spark
+        jobs; one sort by partition when several partitions are touched, none for one. A condition on a partition costs nothing more;
+        conditions of records one small job; per key (``check.expected.offsets.scope=key``) a scan of the partition's keys. A token costs one
+        look-up.
         """
         known = self._ready()
         asked = append.Asked(expected_offset, token, epoch, problems)
@@ -175,16 +176,16 @@ class Topic:
             source: a path or a list of paths.
             format: of files whose names do not tell it.
             identity: what the input is, the same at every start: for example its name, size and digest.
-            chunk: records a commit; the same at every start.
+            chunk: records a commit.
             tell: called with (records done, records in all) after each chunk.
             problems: how many bad records a refusal lists.
 
         Raises:
             ExpectedOffsetMismatch: another writer appended in between; the chunks before stand.
             InvalidRecords: some records are wrong; nothing of this start was written.
+            Refused: the load was begun longer ago than ``producer.id.expiration.ms``, or with another input; nothing was written.
 
-        Cost: the files are read once and kept in memory or on local disk, then one append a chunk. Chunks are found again for
-        ``producer.id.expiration.ms``.
+        Cost: the files are read once and kept in memory or on local disk, then one append a chunk.
         """
         self._ready()
         request = requested(self.spark, source, format, self.types)

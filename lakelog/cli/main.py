@@ -82,7 +82,7 @@ def append(
     token: Annotated[str | None, typer.Option(help="A name for this batch: it is written at most once.")] = None,
     epoch: Annotated[int | None, typer.Option(min=0, help="The generation of the log the writer knows; an older one is refused.")] = None,
     bulk: Annotated[bool, typer.Option("--bulk", help="Write in chunks; killed and started again, go on where the log ends.")] = False,
-    chunk: Annotated[int, typer.Option(min=1, help="With --bulk: records a chunk, the same at every start.")] = 1_000_000,
+    chunk: Annotated[int, typer.Option(min=1, help="With --bulk: records a chunk.")] = 1_000_000,
     problems: Annotated[Path | None, typer.Option(metavar="FILE", help="Write every bad record's place and reason there.")] = None,
 ) -> None:
     """Append files to a topic's log: as one batch, or with --bulk in chunks."""

@@ -1,26 +1,30 @@
 """A long ordered input written in chunks, each exactly once, whenever and however often the load is started again (KIP-27, rule 74c).
 
-Every chunk carries a token made of the input's identity and the chunk's number, and expects the offsets behind the chunk before it: a load
-that was killed finds its finished chunks by their tokens, continues behind them, and stops if another writer got in between.
+Every chunk carries a token made of the input's identity and the chunk's first record, and expects the offsets behind the chunk before it. A
+load that was killed finds its finished chunks by their tokens and continues behind the last record that stands in the log, whatever the
+size of its own chunks; it stops if another writer got in between, and where tokens have expired.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 from lakelog.delta import tables
-from lakelog.errors import InvalidRequest
+from lakelog.errors import InvalidRequest, Refused
 from lakelog.log import bronze, staging
 from lakelog.log.append import in_turn
 from lakelog.log.sources import Request
 from lakelog.log.staging import Batch
-from lakelog.log.tail import LogEnd, log_end
-from lakelog.log.tokens import Token, TokenKnown
+from lakelog.log.tail import log_end
+from lakelog.log.tokens import ChunkToken, TokenKnown, chunks, remembered_since
 from lakelog.model.expectations import Expectation
 from lakelog.model.topic_log import TopicLog
 from lakelog.results import Loaded
+
+# A chunk's token is the identity and a number, and at most 1024 octets.
+IDENTITY_MOST = 1000
 
 
 def load(
@@ -33,7 +37,7 @@ def load(
         name: the topic's name.
         request: the records, in an order that is the same at every start.
         identity: what the input is, the same at every start (its name, size and digest).
-        chunk: records a chunk; the same at every start.
+        chunk: records a chunk.
         now: the time in milliseconds.
         tell: called with (records done, records in all) after each chunk.
         problems: how many bad records a refusal lists.
@@ -41,11 +45,14 @@ def load(
     Raises:
         ExpectedOffsetMismatch: another writer appended behind the last chunk; the chunks before stand.
         InvalidRecords: some records are wrong: nothing of this start was written.
+        Refused: tokens of the load have expired, or were those of another input (LOAD_EXPIRED, LOAD_DIFFERS); nothing was written.
 
     Cost: the input is read once and kept in memory or on local disk; an append a chunk.
     """
     if chunk < 1:
         raise InvalidRequest(f"chunk={chunk}: it is a number of records, at least 1.")
+    if not identity or len(identity.encode()) > IDENTITY_MOST:
+        raise InvalidRequest(f"The identity of a bulk load's input is a text of 1 to {IDENTITY_MOST} octets.")
     with tables.door(name), tables.source_door():
         whole = staging.staged(log, replace(request, repeatable=False), now, listed=problems)
     if whole.conditional and log.config.flag("check.expected.offsets"):
@@ -53,40 +60,62 @@ def load(
             f"{whole.conditional} records expect an offset, but a bulk load gives the expected offsets itself: leave them out, or append"
             " without --bulk. Nothing was written."
         )
-    tokens = [Token(f"{identity}#{chunk}#{number}") for number in range(-(-whole.records // chunk))]
-    spans: dict[int, tuple[int, int]] = {}
-    end: LogEnd | None = None
-    finished = _finished(log, tokens, now)
-    for number, token in enumerate(tokens):
-        answer = token.remembered(log, now) if number < finished else None
-        if answer is None:
-            part = _part(whole, number * chunk, min((number + 1) * chunk, whole.records), now)
-            captured = end or log_end(log)
-            expected = {index: Expectation(index, spans[index][1], spans[index][1]) for index in part.shares if index in spans}
-            terms = bronze.Terms(expectations=expected, token=token)
-            try:
-                with in_turn(log, captured) as current:
-                    _, pieces, end = bronze.append(log, part, batch_id=uuid.uuid4().hex, now=now, terms=terms, captured=current)
-                got = {index: (piece.start, piece.end) for index, piece in pieces.items()}
-            except TokenKnown as known:
-                got, end = known.answer["offsets"], None
-        else:
-            got = answer["offsets"]
-        spans |= {index: (spans.get(index, span)[0], span[1]) for index, span in got.items()}
-        tell(min((number + 1) * chunk, whole.records), whole.records)
-    return Loaded(name, dict(sorted(spans.items())), whole.records, len(tokens), finished, identity)
+    stands = _finished(log, name, identity, whole.records, now)
+    done, found, count = stands.records, stands.chunks, stands.chunks
+    spans, end = stands.spans, None
+    while done < whole.records:
+        part = _part(whole, done, min(done + chunk, whole.records), now)
+        captured = end or log_end(log)
+        expected = {index: Expectation(index, spans[index][1], spans[index][1]) for index in part.shares if index in spans}
+        terms = bronze.Terms(expectations=expected, token=ChunkToken.of(identity, done))
+        try:
+            with in_turn(log, captured) as current:
+                _, pieces, end = bronze.append(log, part, batch_id=uuid.uuid4().hex, now=now, terms=terms, captured=current)
+            written, got = part.records, {index: (piece.start, piece.end) for index, piece in pieces.items()}
+        except TokenKnown as known:
+            # Another process with the same load; its chunk may have another size.
+            written, got, end = known.answer["records"], known.answer["offsets"], None
+        done, count, spans = done + written, count + 1, _joined(spans, got)
+        tell(done, whole.records)
+    return Loaded(name, dict(sorted(spans.items())), whole.records, count, found, identity)
 
 
-def _finished(log: TopicLog, tokens: list[Token], now: int) -> int:
-    """How many chunks stand in the log: they were written in order, so their end is found by halving."""
-    low, high = 0, len(tokens)
-    while low < high:
-        middle = (low + high) // 2
-        if tokens[middle].remembered(log, now) is None:
-            high = middle
-        else:
-            low = middle + 1
-    return low
+@dataclass(frozen=True)
+class Finished:
+    """What of a load stands in the log: records from its first one on, chunks, and (first offset, end offset) by partition."""
+
+    records: int
+    chunks: int
+    spans: dict[int, tuple[int, int]]
+
+
+def _finished(log: TopicLog, name: str, identity: str, records: int, now: int) -> Finished:
+    """The part of a load that stands in the log: of the chunks, each begins behind the one before it.
+
+    Raises:
+        Refused: a token has expired, or one is gone, or more records stand there than the input has.
+    """
+    done, spans, rows = 0, dict[int, tuple[int, int]](), chunks(log, identity)
+    stands = sum(row.records for row in rows)
+    if stands > records:
+        raise Refused(
+            f"{name}: {stands} records of a bulk load called {identity} stand in the log, this input has {records}: it is another input. Give"
+            " it an identity of its own. Nothing was written.", name="LOAD_DIFFERS", expected=stands, actual=records,
+        )  # fmt: skip
+    for row in rows:
+        if row.content["first"] != done or row.appended_ms <= remembered_since(log, now):
+            raise Refused(
+                f"{name}: {stands} of {records} records of the bulk load {identity} stand in the log, but its tokens have expired. Nothing"
+                " was written. Raise producer.id.expiration.ms and start the load again to go on behind them, or give the input another"
+                " identity to write all of it once more.", name="LOAD_EXPIRED", expected=done, actual=stands,
+            )  # fmt: skip
+        done, spans = done + row.records, _joined(spans, row.offsets)
+    return Finished(done, len(rows), spans)
+
+
+def _joined(spans: Mapping[int, tuple[int, int]], more: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
+    """The spans of a load with those of its next chunk."""
+    return {**spans, **{index: (spans.get(index, span)[0], span[1]) for index, span in more.items()}}
 
 
 def _part(whole: Batch, first: int, end: int, now: int) -> Batch:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import tables
+from lakelog.delta.plans import repeats
 from lakelog.errors import InvalidRequest
 from lakelog.log.ndjson import from_lines, from_records, not_rounded
 from lakelog.model.config import did_you_mean
@@ -45,7 +46,8 @@ class Request:
     """Records on their way into the log: ``rows`` have a request's columns.
 
     ``repeatable``: they are the same rows in the same order each time they are evaluated: a list; Parquet files, of which Spark itself
-    expects that they stay as they are; a frame that its owner has cached. ``text_files``: those whose lines an error numbers.
+    expects that they stay as they are; a frame of such files or of rows held by the driver (plans.py); a frame that its owner has cached.
+    ``text_files``: those whose lines an error numbers.
     """
 
     rows: DataFrame
@@ -71,7 +73,7 @@ def requested(spark: SparkSession, source: Any, form: str | None, types: Types) 
             return Request(rows, named == "parquet", tuple(source) if named == "ndjson" else ())
     if hasattr(source, "sparkSession"):
         level = source.storageLevel
-        return Request(from_frame(source, types), repeatable=level.useMemory or level.useDisk)
+        return Request(from_frame(source, types), repeatable=level.useMemory or level.useDisk or repeats(source))
     raise InvalidRequest("append takes a DataFrame, a path, a list of paths, or a list of dicts (one record each).")
 
 

@@ -119,8 +119,8 @@ class Batch:
 def staged(log: TopicLog, request: Request, now: int, *, listed: int = 20) -> Batch:
     """Sum a request up, so that what is counted here is what is written later.
 
-    A frame is evaluated exactly once and kept: it might give other rows, or another order, the next time. What is repeatable (a list, Parquet
-    files, a cached frame) is read again by the write instead.
+    A frame is evaluated exactly once and kept: it might give other rows, or another order, the next time. What is repeatable (`Request`) is
+    read again by the write instead.
 
     Raises:
         InvalidRequest: a record expects an offset below -1, while expected offsets are checked.

@@ -1,7 +1,7 @@
 """Tokens: a producer's names for its batches. A batch with a token is written at most once, however often it is repeated.
 
 A token row commits with its batch and holds the answer. It lies in partition -1, segment = hash mod 16, where only appends with a token of
-the same segment conflict, and carries the token's 64-bit hash as its offset, so that a look-up skips every other file by statistics.
+the same segment conflict, and carries the token's 63-bit hash as its offset, so that a look-up skips every other file by statistics.
 """
 
 from __future__ import annotations
@@ -38,12 +38,17 @@ class Token:
     @property
     def digest(self) -> str:
         """SHA-256 of the token, in hexadecimal: safe within any statement."""
-        return hashlib.sha256(self.text.encode()).hexdigest()
+        return _digest(self.text)
 
     @property
     def hash(self) -> int:
         """The token's place: the first 63 bits of its digest."""
-        return int(self.digest[:16], 16) >> 1
+        return _hash(self.digest)
+
+    @property
+    def more(self) -> dict[str, Any]:
+        """What its row says beside the answer."""
+        return {}
 
     @property
     def segment(self) -> int:
@@ -60,24 +65,85 @@ class Token:
 
     def row(self, batch: str, epoch: int, offsets: Mapping[int, tuple[int, int]], records: int) -> tuple[Any, ...]:
         """The token's control row: the answer that a repeat gets."""
-        content = {"type": "token", "token": self.text, "digest": self.digest, "records": records,
+        content = {**self.more, "type": "token", "token": self.text, "digest": self.digest, "records": records,
                    "offsets": {str(index): list(span) for index, span in sorted(offsets.items())}}  # fmt: skip
         return (TOKEN_PARTITION, self.segment, self.hash, True, epoch, batch, json.dumps(content, sort_keys=True))
 
     def remembered(self, log: TopicLog, now: int) -> dict[str, Any] | None:
         """The first answer to this token, if the log remembers it: ``batch``, ``records``, ``offsets``. Cost: one small Spark query."""
-        from pyspark.sql import functions as F
-
-        mine = (F.col("partition") == TOKEN_PARTITION) & (F.col("segment") == self.segment) & (F.col("offset") == self.hash)
-        alive = F.unix_millis("appended_at") > remembered_since(log, now)
-        with tables.door(log.table), interpreted(log.spark):
-            rows: list[Row] = log_rows(log).filter(mine & alive).select("batch", "control").collect()
-        for row in rows:
-            content = json.loads(row["control"])
-            if content["digest"] == self.digest:
-                spans = {int(index): (int(low), int(high)) for index, (low, high) in content["offsets"].items()}
-                return {"batch": row["batch"], "records": int(content["records"]), "offsets": spans}
+        for row in _at(log, self.hash):
+            if row.content["digest"] == self.digest and row.appended_ms > remembered_since(log, now):
+                return {"batch": row.batch, "records": row.records, "offsets": row.offsets}
         return None
+
+
+@dataclass(frozen=True)
+class ChunkToken(Token):
+    """The token of a bulk load's chunk, named by the first record in it, so that chunks of any size stand for records once.
+
+    All tokens of a load lie at the place of its ``identity``: one look-up finds them (`chunks`).
+    """
+
+    identity: str = ""
+    first: int = 0
+
+    @classmethod
+    def of(cls, identity: str, first: int) -> ChunkToken:
+        """The token of the chunk of the input ``identity`` that begins with the record ``first``."""
+        return cls(f"{identity}#{first}", identity, first)
+
+    @property
+    def hash(self) -> int:
+        """The place of the load."""
+        return _hash(_digest(self.identity))
+
+    @property
+    def more(self) -> dict[str, Any]:
+        """What finds the chunks of a load."""
+        return {"load": _digest(self.identity), "first": self.first}
+
+
+@dataclass(frozen=True)
+class TokenRow:
+    """A token's row as it stands in the log."""
+
+    batch: str
+    content: Mapping[str, Any]
+    appended_ms: int
+
+    @property
+    def records(self) -> int:
+        """How many records came with it."""
+        return int(self.content["records"])
+
+    @property
+    def offsets(self) -> dict[int, tuple[int, int]]:
+        """Partition to (first offset, end offset) of those records."""
+        return {int(index): (int(low), int(high)) for index, (low, high) in self.content["offsets"].items()}
+
+
+def chunks(log: TopicLog, identity: str) -> list[TokenRow]:
+    """The tokens of a bulk load's chunks in the order of their records, expired ones included. Cost: one small Spark query."""
+    load = _digest(identity)
+    return sorted((row for row in _at(log, _hash(load)) if row.content.get("load") == load), key=lambda row: int(row.content["first"]))
+
+
+def _at(log: TopicLog, place: int) -> list[TokenRow]:
+    """The rows of tokens at a place."""
+    from pyspark.sql import functions as F
+
+    here = (F.col("partition") == TOKEN_PARTITION) & (F.col("segment") == place % SEGMENTS) & (F.col("offset") == place)
+    with tables.door(log.table), interpreted(log.spark):
+        rows: list[Row] = log_rows(log).filter(here).select("batch", "control", F.unix_millis("appended_at").alias("ms")).collect()
+    return [TokenRow(row["batch"], json.loads(row["control"]), row["ms"]) for row in rows]
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _hash(digest: str) -> int:
+    return int(digest[:16], 16) >> 1
 
 
 def remembered_since(log: TopicLog, now: int) -> int:

@@ -27,7 +27,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "bulk", "identity",
     ),
     "delta": (
-        "failpoint", "prerequisites", "session", "errors", "location", "lock", "statement", "commit_file", "commits", "table_properties",
+        "failpoint", "prerequisites", "session", "errors", "location", "lock", "statement", "plans", "commit_file", "commits", "table_properties",
         "filesystem", "tables",
     ),
     "model": (
@@ -43,7 +43,7 @@ PLACE = {
 }
 # Where rows come to the driver: bounded metadata behind the doors, and the printing of results.
 COLLECTORS = (
-    "delta.tables", "delta.commits", "delta.filesystem", "delta.table_properties",
+    "delta.plans", "delta.tables", "delta.commits", "delta.filesystem", "delta.table_properties",
     "log.refusal", "log.staging", "log.tail", "log.tokens", "log.conditions", "log.inspection",
     "log.bronze", "log.bulk", "latest.compare", "latest.progress", "latest.upsert", "latest.status", "latest.verify", "operations.repair",
     "lake.lake_table", "cli.rows",

@@ -19,9 +19,11 @@ from lakelog import (
     InvalidRequest,
     Lake,
     OffsetOutOfRange,
+    Refused,
     Topic,
     VersionMismatch,
 )
+from tests.conftest import Clock
 from tests.tables import versions
 
 
@@ -152,6 +154,47 @@ def test_a_bulk_load_goes_on_behind_its_own_chunks_and_stops_behind_others(lake:
         topic.load(str(other), identity="other", chunk=2, tell=intrude)
     assert seen == [2]
     assert [row["key"] for row in topic.read(0, 14).collect()] == ["o0", "o1", "intruder"]
+
+
+def test_a_bulk_load_never_writes_a_record_twice(lake: Lake, topic: Topic, tmp_path: Path, clock: Clock) -> None:
+    """Whatever the chunk of a restart is, and however many of the load's tokens have expired."""
+    file = tmp_path / "long.ndjson"
+    file.write_text("".join(json.dumps({"key": f"k{index}", "value": str(index), "partition": index % 2}) + "\n" for index in range(25)))
+
+    def killed(done: int, total: int) -> None:
+        raise InterruptedError
+
+    for chunk, at in ((10, 10), (7, 17)):
+        with pytest.raises(InterruptedError):
+            topic.load(str(file), identity="long", chunk=chunk, tell=killed)
+        assert sum(topic.ends().values()) == at
+        clock.tick(400_000_000)
+    before = versions(lake.root, "t")
+
+    with pytest.raises(Refused, match=r"17 of 25 records of the bulk load long .*producer\.id\.expiration\.ms") as refused:
+        topic.load(str(file), identity="long", chunk=10, tell=killed)
+    assert (refused.value.name, versions(lake.root, "t")) == ("LOAD_EXPIRED", before)
+
+    topic.configure({"producer.id.expiration.ms": 2_000_000_000})
+    loaded = topic.load(str(file), identity="long", chunk=100)
+    again = topic.load(str(file), identity="long", chunk=3)
+
+    assert (loaded.offsets, loaded.records, loaded.chunks, loaded.found) == ({0: (0, 13), 1: (0, 12)}, 25, 3, 2)
+    assert (again.offsets, again.records, again.chunks, again.found) == (loaded.offsets, 25, 3, 3)
+    assert sorted(int(row["value"]) for row in topic.read().collect()) == list(range(25))
+
+    shorter = tmp_path / "shorter.ndjson"
+    shorter.write_text(json.dumps({"key": "k0", "value": "0"}) + "\n")
+    clock.tick(2_000_000_000)
+    before = versions(lake.root, "t")
+    with pytest.raises(Refused, match="another input"):
+        topic.load(str(shorter), identity="long")
+    with pytest.raises(Refused, match="25 of 25 records"):
+        topic.load(str(file), identity="long", chunk=10)
+    with pytest.raises(InvalidRequest, match="identity"):
+        topic.load(str(file), identity="")
+    assert versions(lake.root, "t") == before
+    assert topic.load(str(shorter), identity="shorter").records == 1
 
 
 def test_a_writer_that_is_not_lakelog_is_named(spark, lake: Lake, topic: Topic) -> None:
