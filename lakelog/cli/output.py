@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("table", "json", "csv")
 # What is described fits a page where it is no terminal's.
-WIDTH = 100
+WIDTH, WIDEST = 100, 4000
 
 
 def say(text: str) -> None:
@@ -53,7 +53,7 @@ def working(doing: str) -> Iterator[None]:
 # ---- tables of rows ----
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, width: int = 4000) -> None:
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, width: int = WIDEST) -> None:
     """A table for people: as wide as the terminal; elsewhere as needed, up to ``width``."""
     from rich import box
     from rich.console import Console
@@ -64,7 +64,9 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, width: int =
     shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for index, name in enumerate(columns):
         numbers = bool(listed) and all(isinstance(row[index], (int, float, Decimal, type(None))) for row in listed)
-        shown.add_column(Text(name), justify="right" if numbers else "left", overflow="fold")
+        # Where a width is given, the last column is the one that gives way.
+        rigid = width < WIDEST and index < len(columns) - 1
+        shown.add_column(Text(name), justify="right" if numbers else "left", overflow="fold", no_wrap=rigid)
     for row in listed:
         shown.add_row(*[Text(cell(value)) for value in row])
     console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else width, highlight=False)

@@ -28,7 +28,7 @@ def problem(settings: Settings) -> LakelogError | None:
     missing = missing_connector(scheme_of(root), settings.spark)
     if missing:
         return NotReady(f"{root}: {missing}")
-    folder = local(root)
+    folder = local(settings)
     if folder is not None and folder.exists() and not folder.is_dir():
         return InvalidRequest(f"{root} is a file. The root of a lake is a folder: name another one.", name="NOT_A_LAKE")
     return None
@@ -49,7 +49,7 @@ def require(settings: Settings, topics: Sequence[str] = (), *, creating: bool = 
     found = problem(settings)
     if found is not None:
         raise found
-    root, folder = settings.lake_root(), local(settings.lake_root())
+    root, folder = settings.lake_root(), local(settings)
     if folder is None:
         return
     if creating or writing:
@@ -70,10 +70,15 @@ def require(settings: Settings, topics: Sequence[str] = (), *, creating: bool = 
             raise NotReady(f"{name}: {refused}")
 
 
-def local(root: str) -> Path | None:
-    """The folder of a root on this machine; None for one elsewhere, or a catalog schema."""
+def local(settings: Settings) -> Path | None:
+    """The folder of the root on this machine; None for one elsewhere, or a catalog schema."""
+    root = settings.lake_root()
     path = local_path(root) if "/" in root else None
-    return Path(path) if path is not None and path.startswith("/") else None
+    if path is None or not path.startswith("/"):
+        return None
+    # A path without a scheme lies in Spark's default file system.
+    default = settings.spark.get("spark.hadoop.fs.defaultFS", "file:///")
+    return Path(path) if path != root or default.startswith("file:") else None
 
 
 def is_lake(folder: Path) -> bool:

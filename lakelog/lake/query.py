@@ -37,7 +37,7 @@ def begun(text: str) -> tuple[str, str]:
         begun(_explained(text)[1])
     elif word not in (*QUERIES, *TELLING):
         hint = "" if word in ("DELETE", "SET") else did_you_mean(word, (*QUERIES, *TELLING, "EXPLAIN"))
-        raise _refusal(f"{word} is" if word else "An empty text is", hint)
+        raise _refusal(f"{word} begins" if word else "An empty text is", hint)
     return text, word
 
 

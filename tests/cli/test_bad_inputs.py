@@ -71,7 +71,8 @@ TOPICS = [
 FLAGS = [
     *bad("INVALID_REQUEST", 2, *[(f"{one} --nope {IN}", "No such option") for one in [*OPENING, CREATING, "doctor", "demo"]]),
     *bad(
-        "INVALID_REQUEST", 2, "append", "append orders", "merge", "sql", "latest", "read", "verify", "topic create", "topic describe", "topic configure",
+        "INVALID_REQUEST", 2, "append", "append orders", "merge", "sql", "latest", "read", "verify", "topic create", "topic describe",
+        "topic configure",
         "topic delete", "topic nope", "lake nope", "appendd orders", "lake configure", f"topic configure orders {IN}", "read orders --partition x",
         "read orders --partition -1", "read orders --offset -1", "read orders --limit -1", "latest orders --limit many",
         "append orders good.ndjson --epoch -1", "append orders good.ndjson --chunk 0", "append orders good.ndjson --expected-offset 5",
@@ -79,7 +80,8 @@ FLAGS = [
         "append orders good.ndjson --bulk --epoch 0", "merge orders --max-records 0", "merge orders --expected-version -1",
         f"append orders - good.ndjson {IN}", f"append orders good.ndjson --problems nowhere/bad.txt {IN}", f"topic create x --partitions many {IN}",
     ),  # fmt: skip
-    *bad("INVALID_REQUEST", 2, *[(f"{verb} --format tabel {IN}", "Did you mean table?") for verb in ("sql 'SELECT 1'", "latest orders", "read orders")]),
+    *bad("INVALID_REQUEST", 2, *[(f"{verb} --format tabel {IN}", "Did you mean table?")
+           for verb in ("sql 'SELECT 1'", "latest orders", "read orders")]),
     *[
         case for verb in ("sql 'SELECT 1'", "latest orders") for at in ("tomorrow", "-1", "1.5", "2999-01-01", "2026-13-01", "''")
         for case in bad("INVALID_REQUEST", 2, (f"{verb} --at {at} {IN}", "--at"))
@@ -99,7 +101,7 @@ SQL = bad(
         "DELETE FROM orders", "UPDATE orders SET a = 1", "INSERT INTO orders VALUES (1)", "MERGE INTO orders USING x ON true WHEN MATCHED THEN DELETE",
         "DROP TABLE orders", "DROP VIEW orders", "CREATE TABLE x (a INT)", "ALTER TABLE orders ADD COLUMN x INT", "TRUNCATE TABLE orders",
         "VACUUM orders", "OPTIMIZE orders", "RESTORE orders TO VERSION AS OF 0", "SET a = 1", "USE x", "CACHE TABLE orders", "BEGIN SELECT 1; END",
-        "", "-- nothing", "/* SELECT 1 */", "EXPLAIN DELETE FROM orders", "SELEC 1", "; SELECT 1",
+        "", " -- nothing", "/* SELECT 1 */", "EXPLAIN DELETE FROM orders", "SELEC 1", "; SELECT 1",
     )],
 )  # fmt: skip
 
@@ -118,7 +120,8 @@ CONFIG = [
     *[case for setting in SETTINGS.values() if setting.broker and setting.broker != setting.name
       for case in bad("INVALID_CONFIG", 2, (f"lake configure --config {setting.name}=1 {IN}", f"it is called {setting.broker}."))],
     *[case for name in LATER for case in bad("INVALID_CONFIG", 2, (f"topic create x --config {name}=1 {IN}", "not supported yet"))],
-    *bad("INVALID_CONFIG", 2, (f"topic create x --config segment.mz=1 {IN}", "segment.ms"), (f"lake configure --config log.rol.ms=1 {IN}", "log.roll.ms")),
+    *bad("INVALID_CONFIG", 2, (f"topic create x --config segment.mz=1 {IN}", "segment.ms"),
+         (f"lake configure --config log.rol.ms=1 {IN}", "log.roll.ms")),
 ]  # fmt: skip
 WITHOUT_SPARK = [*ROOTS, *TOPICS, *FLAGS, *FILES, *SQL, *CONFIG]
 
@@ -129,7 +132,7 @@ RECORDS = [
     ('{"key": null}', "INVALID_RECORD"), ('{"key": 5}', "INVALID_RECORD"), ('{"key": "a", "value": 1}', "INVALID_RECORD"),
     ('{"key": "a", "valu": "1"}', "INVALID_RECORD"), ('{"key": "a", "headers": {}}', "INVALID_RECORD"),
     ('{"key": "a", "partition": 1}', "INVALID_RECORD"), ('{"key": "a", "tombstone": "yes"}', "INVALID_RECORD"),
-    ('{"key": "a", "timestamp": -2}', "INVALID_TIMESTAMP"), ('{"key": "a", "expected_offset": -2}', "INVALID_REQUEST"),
+    ('{"key": "a", "timestamp": "soon"}', "INVALID_TIMESTAMP"), ('{"key": "a", "expected_offset": -2}', "INVALID_REQUEST"),
 ]  # fmt: skip
 BY_SPARK = [
     *[Case(f"append orders - {IN}", name, 2, "standard input" if name.startswith("INVALID_R") and "REQ" not in name else "", line + "\n")
@@ -154,11 +157,13 @@ BY_SPARK = [
          f"sql \"SELECT named_struct('a', 1, 'a', 2) AS s\" --format json {IN}", f"sql \"SELECT CAST('x' AS INT)\" {IN}"),
     *bad("TOPIC_ALREADY_EXISTS", 2, (f"topic create orders {IN}", "Choose another name.")),
     *bad("INVALID_CONFIG", 2, *[f"topic create x {shape} {IN}" for shape in (
-        "--partitions 0", "--partitions 10001", "--key NOPE", "--key 'MAP<STRING,INT>'", "--value 'a INT, A INT'", "--value 'a NOPE'", "--key 'key INT'",
-        "--key 'a INT' --value 'a INT'", "--config compaction.strategy=column", "--config compaction.strategy=column --config compaction.strategy.column=a",
+        "--partitions 0", "--partitions 10001", "--key NOPE", "--key 'MAP<STRING,INT>'", "--value 'a INT, A INT'", "--value 'a NOPE'",
+        "--key 'key INT'",         "--key 'a INT' --value 'a INT'", "--config compaction.strategy=column",
+        "--config compaction.strategy=column --config compaction.strategy.column=a",
         "--config compaction.strategy=header --config compaction.header.required=true")]),
     *bad("INVALID_CONFIG", 2, f"topic configure orders --value INT {IN}", f"topic configure orders --config silver.buckets=2 {IN}",
-         f"topic configure orders --config compaction.strategy=column {IN}", (f"lake configure --config log.cleaner.compaction.strategy=column {IN}", "")),
+         f"topic configure orders --config compaction.strategy=column {IN}",
+         (f"lake configure --config log.cleaner.compaction.strategy=column {IN}", "")),
     *bad("INVALID_REQUEST", 2, (f"topic delete orders {IN}", "--yes")),
 ]  # fmt: skip
 

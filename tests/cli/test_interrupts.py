@@ -17,7 +17,7 @@ import pytest
 from lakelog import Lake
 from tests.races.processes import REPOSITORY, kill
 
-COUNT = 400_000
+COUNT = 150_000
 
 
 def start(folder: Path, *arguments: str, stdin: str = "") -> subprocess.Popen[str]:

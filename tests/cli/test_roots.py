@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakelog import InvalidRequest, Lake, NotReady
-from lakelog.cli import doctor
+from lakelog.cli import doctor, root
 from lakelog.cli.settings import Settings
 from tests.conftest import Answer
 
@@ -75,8 +75,8 @@ EARLY = [
     ("read order --root ./lake", 5, "Did you mean orders?"),
     ("latest order --root ./lake", 5, "Did you mean orders?"),
     ("latest orders --at 2999-01-01 --root ./lake", 2, "--at 2999-01-01T00:00:00+00:00 lies in the future"),
-    ("sql 'SELECT 1' --at tomorrow --root ./lake", 2, "--at tomorrow is neither a version nor a time"),
-    ("sql 'DROP TABLE orders' --root ./lake", 2, "DROP is no query"),
+    ("sql 'SELECT 1' --at tomorrow --root ./lake", 2, "--at 'tomorrow' is neither a version nor a time"),
+    ("sql 'DROP TABLE orders' --root ./lake", 2, "DROP begins no query"),
     ("topic list --root ./afile", 2, "afile is a file"),
     ("topic create x --root ./afile", 2, "afile is a file"),
     ("topic create x --root ./afile/inside", 2, "nothing can be written in"),
@@ -168,28 +168,28 @@ def test_a_read_only_root_is_told_before_anything_is_tried(call: str, read_only:
 
 
 @pytest.mark.parametrize(
-    ("root", "found"),
+    ("named", "found"),
     [("afile", "is a file"), ("/proc/lakelog", "nothing can be written"), ("s3a://bucket/lake", "no connector"), ("default", "outlasts")],
 )
-def test_the_doctor_finds_it(root: str, found: str, place: Path) -> None:
-    named = f"{place}/{root}" if root == "afile" else root
-    wrong = [check for check in doctor.lake(Settings(root=named)) if check.state == "fail"]
+def test_the_doctor_finds_it(named: str, found: str, place: Path) -> None:
+    where = f"{place}/{named}" if named == "afile" else named
+    wrong = [check for check in doctor.lake(Settings(root=where)) if check.state == "fail"]
 
     assert [found in check.found for check in wrong] == [True]
     assert wrong[0].todo
 
 
 def test_a_configured_catalog_or_connector_is_fine() -> None:
-    for root, settings in (
+    for named, settings in (
         ("default", {"spark.sql.catalogImplementation": "hive"}),
         ("main.sales", {"spark.sql.catalog.main": "io.unitycatalog.spark.UCSingleCatalog"}),
         ("s3a://bucket/lake", {"spark.jars.packages": "org.apache.hadoop:hadoop-aws:3.4.2"}),
     ):
-        assert [check.found for check in doctor.lake(Settings(root=root, spark=settings)) if check.state == "fail"] == []
+        assert [check.found for check in doctor.lake(Settings(root=named, spark=settings)) if check.state == "fail"] == []
 
 
 def test_python_gets_a_sentence_too(spark: SparkSession, place: Path) -> None:
-    for root, kind, says in (
+    for named, kind, says in (
         (f"{place}/afile", InvalidRequest, "is a file. The root of a lake is a folder"),
         ("/proc/lakelog", NotReady, "nothing can be written there"),
         ("s3a://bucket/lake", NotReady, "org.apache.hadoop:hadoop-aws:3."),
@@ -197,6 +197,14 @@ def test_python_gets_a_sentence_too(spark: SparkSession, place: Path) -> None:
         ("hdfs://no-such-host.invalid/lake", NotReady, "there is no host"),
     ):
         with pytest.raises(kind, match=says) as refused:
-            Lake(spark, root).create_topic("orders")
+            Lake(spark, named).create_topic("orders")
         assert len(str(refused.value)) < 400
         assert "\n" not in str(refused.value)
+
+
+def test_a_path_of_another_default_file_system_is_not_looked_for_here(tmp_path: Path) -> None:
+    elsewhere = {"spark.hadoop.fs.defaultFS": "hdfs://names:8020"}
+    assert root.local(Settings(root=str(tmp_path))) == tmp_path
+    assert root.local(Settings(root=str(tmp_path), spark=elsewhere)) is None
+    assert root.local(Settings(root=f"file://{tmp_path}", spark=elsewhere)) == tmp_path
+    root.require(Settings(root="/no/such/place", spark=elsewhere), ["orders"])

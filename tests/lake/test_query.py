@@ -98,9 +98,9 @@ def test_what_is_no_query_is_refused_and_not_run(asked: Lake, text: str) -> None
 
 
 def test_a_refusal_names_what_was_meant() -> None:
-    with pytest.raises(InvalidRequest, match="SELEC is no query. Did you mean SELECT?"):
+    with pytest.raises(InvalidRequest, match="SELEC begins no query. Did you mean SELECT?"):
         begun("-- ask\nselec 1")
-    with pytest.raises(InvalidRequest, match="DELETE is no query. One statement can be asked: SELECT, "):
+    with pytest.raises(InvalidRequest, match="DELETE begins no query. One statement can be asked: SELECT, "):
         begun("DELETE FROM x")
 
 
