@@ -55,7 +55,8 @@ def test_the_callers_own_views_stay_whatever_lakelog_does(lake: Lake) -> None:
 def test_a_command_leaves_nothing_where_it_runs(tmp_path: Path) -> None:
     repository = Path(__file__).parent.parent.parent
     lines = "from lakelog import local_session; s = local_session(master='local[1]', memory='1g'); s.sql('SHOW TABLES').collect(); s.stop()"
-    environment = {**os.environ, "PYTHONPATH": str(repository), "TMPDIR": str(tmp_path)}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
+    environment |= {"PYTHONPATH": str(repository), "TMPDIR": str(tmp_path)}
     (tmp_path / "here").mkdir()
     done = subprocess.run(
         [sys.executable, "-c", lines], cwd=tmp_path / "here", env=environment, capture_output=True, text=True, check=False
