@@ -222,7 +222,7 @@ class Topic:
         stored = {name: self._stored[PREFIX + name] for name in config.SETTINGS if PREFIX + name in self._stored}
         after, changes = config.changed(stored, settings or {}, self.lake_defaults())
         rule = OrderingRule.from_config(after)
-        kind = declared_type(self.spark, value, what="value") if value is not None else self.types.value
+        kind = declared_type(value, what="value") if value is not None else self.types.value
         rule.version_type(kind)
         if rule != self.rule and set(settings or {}) & set(RULE_SETTINGS):
             bronze.require_whole(self.log, self.name, self.ends())

@@ -24,6 +24,7 @@ from lakelog.model.records import (
     KAFKA_FIELDS,
     RECORD_FIELDS,
     Types,
+    any_set,
     first_problem,
     from_ms,
     timestamp_problem,
@@ -37,7 +38,7 @@ FORMATS = {"ndjson": "ndjson", "jsonl": "ndjson", "json": "ndjson", "csv": "csv"
 WIDER = {"tinyint": 1, "smallint": 2, "int": 3, "bigint": 4}
 ORDER = ("src", "block", "mid")
 # Columns put beside those of a frame or file, whose fields may have any name.
-SRC, BLOCK, MID, CORRUPT = "__lakelog_src", "__lakelog_block", "__lakelog_mid", "__lakelog_corrupt"
+SRC, BLOCK, MID, CORRUPT, SET = "__lakelog_src", "__lakelog_block", "__lakelog_mid", "__lakelog_corrupt", "__lakelog_set"
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,13 @@ class Request:
     """Records on their way into the log: ``rows`` have a request's columns.
 
     ``repeatable``: they are the same rows in the same order each time they are evaluated: a list; Parquet files, of which Spark itself
-    expects that they stay as they are; a frame that its owner has cached. ``text_files``: those whose lines an error numbers.
+    expects that they stay as they are; a frame that its owner has cached. ``held``: this process holds them, so they cannot change.
+    ``text_files``: those whose lines an error numbers.
     """
 
     rows: DataFrame
     repeatable: bool = False
+    held: bool = False
     text_files: tuple[str, ...] = ()
 
 
@@ -63,12 +66,12 @@ def requested(spark: SparkSession, source: Any, form: str | None, types: Types) 
         source = [source]
     if isinstance(source, (list, tuple)):
         if all(isinstance(item, Mapping) for item in source):
-            return Request(from_records(spark, source, types), repeatable=True)
+            return Request(from_records(spark, source, types), repeatable=True, held=True)
         if all(isinstance(item, str) for item in source):
             named = file_format(source, form)
             with tables.door(", ".join(source[:3])), tables.source_door():
                 rows = from_files(spark, [readable(path) for path in source], named, types)
-            return Request(rows, named == "parquet", tuple(source) if named == "ndjson" else ())
+            return Request(rows, named == "parquet", text_files=tuple(source) if named == "ndjson" else ())
     if hasattr(source, "sparkSession"):
         level = source.storageLevel
         return Request(from_frame(source, types), repeatable=level.useMemory or level.useDisk)
@@ -169,7 +172,7 @@ def _request(frame: DataFrame, schema: StructType, types: Types, *, text: bool) 
         if name not in schema.names:
             return F.lit(None).cast(kind)
         column, problem = _fitted(F.col(_tick(name)), schema[name].dataType, kind, name, text=text)
-        problems.append(problem)
+        problems.extend([] if problem is None else [problem])
         return column
 
     def side(name: str, kind: DataType) -> Column:
@@ -180,21 +183,23 @@ def _request(frame: DataFrame, schema: StructType, types: Types, *, text: bool) 
     key, value, headers = side("key", types.key), side("value", types.value), taken(f"{prefix}headers", HEADERS)
     flag = F.coalesce(taken(f"{prefix}tombstone", "boolean"), F.lit(False))
     part, expected = taken(f"{prefix}partition", "int"), taken(f"{prefix}expected_offset", "bigint")
-    if prefix and isinstance(types.value, StructType):
-        empty = F.lit(True)
-        for name in types.value.names:
-            empty = empty & value.getField(name).isNull()
-        value = F.when(~(flag & empty), value)
     stamp, stamp_problem = _frame_timestamp(f"{prefix}timestamp", schema, text=text)
     if text:
         problems.insert(0, F.when(F.col(CORRUPT).isNotNull(), F.lit("does not have as many fields as the first line names")))
+    given = StructType([field for field in schema.fields if isinstance(types.value, StructType) and field.name in types.value.names])
     numbered = frame.withColumn(MID, F.monotonically_increasing_id())
-    return numbered.select(
+    request = numbered.select(
         F.col(SRC).alias("src"), F.col(BLOCK).alias("block"), F.col(MID).alias("line"), F.col(MID).alias("mid"),
         part.alias("partition"), key.alias("key"), value.alias("value"), headers.alias("headers"),
         stamp.alias("timestamp"), flag.alias("tombstone"), expected.alias("expected_offset"),
         F.coalesce(F.concat(F.lit("INVALID_RECORD\t"), first_problem(problems)), stamp_problem).alias("problem"),
+        F.expr(any_set("", given)).alias(SET),
     )  # fmt: skip
+    if not prefix or not isinstance(types.value, StructType):
+        return request.drop(SET)
+    # A delete of flat columns whose value's fields are all NULL carries no value. The condition is always there, or Spark would put the whole
+    # STRUCT in the place of each of its fields where they are looked at: thousands of times thousands.
+    return request.withColumn("value", F.when((F.col("mid") >= 0) & (~F.col("tombstone") | F.col(SET)), F.col("value"))).drop(SET)
 
 
 def _frame_timestamp(name: str, schema: StructType, *, text: bool) -> tuple[Column, Column]:
@@ -204,8 +209,9 @@ def _frame_timestamp(name: str, schema: StructType, *, text: bool) -> tuple[Colu
     if name not in schema.names:
         return F.lit(None).cast("timestamp"), F.lit(None).cast("string")
     column, kind = F.col(_tick(name)), schema[name].dataType.simpleString()
-    if kind == "timestamp":
-        return column, F.lit(None).cast("string")
+    if kind in ("timestamp", "timestamp_ntz"):
+        stamp = column if kind == "timestamp" else in_utc(column)
+        return stamp, timestamp_problem(F.lit(None).cast("string"), F.unix_millis(stamp))
     if kind in WIDER or kind == "void":
         ms = column.cast("bigint")
         return from_ms(ms), timestamp_problem(F.lit(None).cast("string"), ms)
@@ -217,46 +223,54 @@ def _frame_timestamp(name: str, schema: StructType, *, text: bool) -> tuple[Colu
     raise InvalidRequest(f"Column {name} is {kind}; a timestamp is a TIMESTAMP or a whole number of milliseconds since 1970.")
 
 
-def _fitted(column: Column, have: DataType, want: DataType | str, name: str, *, text: bool) -> tuple[Column, Column]:
-    """A column as the topic's type, where nothing can be lost: (the column, a problem of single records)."""
+def in_utc(column: Column) -> Column:
+    """A time without a zone as one in UTC, whatever zone the session is in."""
+    from pyspark.sql import functions as F
+
+    return F.concat(column.cast("string"), F.lit("Z")).try_cast("timestamp")
+
+
+def _fitted(column: Column, have: DataType, want: DataType | str, name: str, *, text: bool) -> tuple[Column, Column | None]:
+    """A column as the topic's type, where nothing can be lost: (the column, a problem of single records where there can be one)."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import ArrayType, DecimalType, StructType
 
     from lakelog.model.records import nullable
 
-    none = F.lit(None).cast("string")
     source, target = nullable(have).simpleString(), want if isinstance(want, str) else want.simpleString()
     if source in (target, "void"):
-        return column.cast(target if source == "void" else want), none
+        return column if source == target else column.cast(want), None
     if text or (source == "string" and target == "binary"):
         if target == "binary":
-            return F.encode(column, "UTF-8"), none
+            return F.encode(column, "UTF-8"), None
         cast = column.try_cast(want)
         unread = cast.isNull() | ~not_rounded(column, cast, want) if isinstance(want, DecimalType) else cast.isNull()
         return cast, F.when(column.isNotNull() & unread, F.concat(F.lit(f"{name} should be {target} but is "), F.substring(column, 1, 60)))
     if source == "binary" and target == "string":
         return column.cast("string"), F.when(~F.is_valid_utf8(column.cast("string")), F.lit(f"{name} is not UTF-8 text"))
     if WIDER.get(source, 9) < WIDER.get(target, 0) or (source == "int" and name in ("partition", "_partition")):
-        return column.cast(want), none
+        return column.cast(want), None
+    if (source, target) == ("timestamp_ntz", "timestamp"):
+        return in_utc(column), None
     if (source, target) == ("float", "double"):
-        return column.cast(want), none
+        return column.cast(want), None
     if (
         isinstance(have, DecimalType)
         and isinstance(want, DecimalType)
         and have.scale <= want.scale
         and have.precision - have.scale <= want.precision - want.scale
     ):
-        return column.cast(want), none
+        return column.cast(want), None
     if isinstance(have, ArrayType) and target == HEADERS.replace(" ", ""):
         same = nullable(have).simpleString()
         if same == target:
-            return column, none
+            return column, None
     if isinstance(have, StructType) and isinstance(want, StructType):
         return _fitted_struct(column, have, want, name)
     raise InvalidRequest(f"Column {name} is {source}, the topic has {target}. Cast it before the append.", column=name)
 
 
-def _fitted_struct(column: Column, have: StructType, want: StructType, name: str) -> tuple[Column, Column]:
+def _fitted_struct(column: Column, have: StructType, want: StructType, name: str) -> tuple[Column, Column | None]:
     from pyspark.sql import functions as F
 
     unknown = [field for field in have.names if field not in want.names]
@@ -270,8 +284,8 @@ def _fitted_struct(column: Column, have: StructType, want: StructType, name: str
             value, problem = _fitted(
                 column.getField(field.name), have[field.name].dataType, field.dataType, f"{name}.{field.name}", text=False
             )
-            problems.append(problem)
+            problems.extend([] if problem is None else [problem])
         else:
             value = F.lit(None).cast(field.dataType)
         values.append(value.alias(field.name))
-    return F.when(column.isNotNull(), F.struct(*values)), first_problem(problems)
+    return F.when(column.isNotNull(), F.struct(*values)), first_problem(problems) if problems else None
