@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from lakelog.delta import table_properties
 from lakelog.delta.table_properties import IDENTITY, PREFIX
 from lakelog.errors import Conflict, InvalidRequest, OffsetOutOfRange, TopicNotFound
+from lakelog.inputs.csv import CsvOptions
 from lakelog.latest import evolution, merge, silver, status, verify, views
 from lakelog.log import append, bronze, bulk
-from lakelog.log.sources import requested
+from lakelog.log.sources import FileOptions, requested
 from lakelog.log.tail import LogEnd, log_end
 from lakelog.model import config
 from lakelog.model.config import RULE_SETTINGS, TopicConfig
@@ -95,6 +96,9 @@ class Topic:
         source: DataFrame | str | Sequence[str] | Sequence[Mapping[str, Any]],
         *,
         format: str | None = None,
+        delimiter: str = ",",
+        encoding: str = "utf-8",
+        null: str | None = None,
         expected_offset: Mapping[int, int] | None = None,
         token: str | None = None,
         epoch: int | None = None,
@@ -113,6 +117,10 @@ class Topic:
         Args:
             source: the records.
             format: of files whose names do not tell it: ``ndjson``, ``csv`` or ``parquet``.
+            delimiter: of CSV.
+            encoding: of CSV, as Python names it: ``cp1252``, ``utf-16``.
+            null: of CSV: the unquoted text that means NULL. As a rule an empty field does, and a quoted one (``""``) is empty text; but where a
+                NULL would be the whole value, and so a delete, it is refused unless this is given or a column flags tombstones.
             expected_offset: partition to the offset where its log must end (KIP-27); -1 is unconditional. Records may each state
                 theirs as well; any that does not hold refuses the whole request.
             token: the producer's name for this batch: it is written at most once, a repeat gets the first answer.
@@ -137,7 +145,8 @@ class Topic:
         """
         self.refresh()
         asked = append.Asked(expected_offset, token, epoch)
-        appended, self._end = append.append(self.log, self.name, source, format, asked, now=self.clock(), known=self._end)
+        how = FileOptions(format, CsvOptions(delimiter, encoding, null))
+        appended, self._end = append.append(self.log, self.name, source, how, asked, now=self.clock(), known=self._end)
         return appended
 
     def load(
@@ -145,6 +154,9 @@ class Topic:
         source: str | Sequence[str],
         *,
         format: str | None = None,
+        delimiter: str = ",",
+        encoding: str = "utf-8",
+        null: str | None = None,
         identity: str,
         chunk: int = 1_000_000,
         tell: Callable[[int, int], None] = lambda done, total: None,
@@ -154,6 +166,9 @@ class Topic:
         Args:
             source: a path or a list of paths.
             format: of files whose names do not tell it.
+            delimiter: of CSV, as ``encoding`` and ``null`` are (see `append`).
+            encoding: of CSV.
+            null: of CSV.
             identity: what the input is, the same at every start: for example its name, size and digest.
             chunk: records a commit; the same at every start.
             tell: called with (records done, records in all) after each chunk.
@@ -166,7 +181,7 @@ class Topic:
         ``producer.id.expiration.ms``.
         """
         self.refresh()
-        request = requested(self.spark, source, format, self.types)
+        request = requested(self.spark, source, FileOptions(format, CsvOptions(delimiter, encoding, null)), self.types)
         self._end = None
         return bulk.load(self.log, self.name, request, identity=identity, chunk=chunk, now=self.clock(), tell=tell)
 

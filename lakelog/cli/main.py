@@ -73,6 +73,11 @@ def append(
     topic: Name,
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="NDJSON, CSV or Parquet files, .gz too; - is standard input.")],
     format: Annotated[str | None, typer.Option(metavar="ndjson|csv|parquet", help="What the files are; else by their names.")] = None,
+    delimiter: Annotated[str, typer.Option(metavar="SIGN", help="Of CSV, for example ';' or '\\t' (tab).")] = ",",
+    encoding: Annotated[str, typer.Option(metavar="NAME", help="Of CSV, for example cp1252 or utf-16.")] = "utf-8",
+    null: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Of CSV: the unquoted text that means NULL, '' for an empty field.")
+    ] = None,
     expected_offset: Annotated[
         list[str] | None, typer.Option(metavar="PARTITION:OFFSET", help="Refuse unless the partition's log ends there; may be repeated.")
     ] = None,
@@ -88,12 +93,13 @@ def append(
     target = call.lake().topic(topic)
     with _input(files, format) as paths, output.working(f"{topic}: appending"):
         form = "ndjson" if files == ["-"] and not format else format
+        written: dict[str, Any] = {"delimiter": "\t" if delimiter == "\\t" else delimiter, "encoding": encoding, "null": null}
         if bulk:
             from lakelog.log.identity import of_files
 
-            loaded = target.load(paths, format=form, identity=of_files(paths), chunk=chunk, tell=output.progress)
+            loaded = target.load(paths, format=form, **written, identity=of_files(paths), chunk=chunk, tell=output.progress)
             return call.answer(loaded, output.loaded)
-        result = target.append(paths, format=form, expected_offset=expected, token=token, epoch=epoch)
+        result = target.append(paths, format=form, **written, expected_offset=expected, token=token, epoch=epoch)
     return call.answer(result, output.appended)
 
 

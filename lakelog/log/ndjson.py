@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
+# The second field of a framed line. No line can know it.
+END = uuid.uuid4().hex
 # Octets in hexadecimal: two digits each.
 HEX = r"\A([0-9A-Fa-f]{2})*\z"
 
@@ -35,7 +38,11 @@ def from_lines(lines: DataFrame, types: Types) -> DataFrame:
     from pyspark.sql import functions as F
 
     numbered = lines.withColumn("line", F.monotonically_increasing_id()).filter(F.trim("text") != "")
-    parsed = numbered.select("src", "block", "line", F.monotonically_increasing_id().alias("mid"), F.try_parse_json("text").alias("json"))
+    # Spark's parser stops where a first value ends: within an object of two fields, with a name that no line knows, the line must be one value.
+    framed = F.try_parse_json(F.concat(F.lit('{"":'), "text", F.lit(f',"{END}":0}}')))
+    parsed = numbered.select("src", "block", "line", F.monotonically_increasing_id().alias("mid"), "text", framed.alias("framed"))
+    halves = F.try_variant_get(F.col("framed"), "$", "map<string,variant>")
+    parsed = parsed.withColumn("halves", halves).withColumn("json", F.when(_whole(halves), F.try_element_at("halves", F.lit(""))))
     fields = F.try_variant_get(F.col("json"), "$", "map<string,variant>")
     parsed = parsed.withColumn("fields", fields).withColumn("names", F.map_keys("fields"))
 
@@ -52,7 +59,12 @@ def from_lines(lines: DataFrame, types: Types) -> DataFrame:
     part, part_problem = _json_scalar(field("partition"), "int", "BIGINT", "partition should be a whole number")
     expected, expected_problem = _json_scalar(field("expected_offset"), "bigint", "BIGINT", "expected_offset should be a whole number")
     unknown = F.array_except(F.col("names"), F.array(*[F.lit(name) for name in RECORD_FIELDS]))
-    problem = F.when(F.col("json").isNull(), "is not a line of JSON").when(F.col("fields").isNull(), "is not a JSON object")
+    problem = F.when(~F.is_valid_utf8("text"), "is not UTF-8 text: NDJSON is UTF-8, convert the file")
+    problem = problem.when(
+        F.col("json").isNull() & F.try_parse_json("text").isNotNull(), "has text behind its object: NDJSON has one record a line"
+    )
+    problem = problem.when(F.col("json").isNull(), "is not a line of JSON").when(F.col("fields").isNull(), "is not a JSON object")
+    problem = problem.when(_lone_surrogate(F.col("text")), "has half of a surrogate pair (\\ud800 to \\udfff), which is no text")
     problem = problem.when(
         F.size(unknown) > 0,
         F.concat(F.lit("has an unknown field "), F.element_at(unknown, 1), F.lit(f"; a record has {', '.join(RECORD_FIELDS)}")),
@@ -64,6 +76,22 @@ def from_lines(lines: DataFrame, types: Types) -> DataFrame:
         from_ms(stamp).alias("timestamp"), F.coalesce(flag, F.lit(False)).alias("tombstone"), expected.alias("expected_offset"),
         F.coalesce(F.concat(F.lit("INVALID_RECORD\t"), problem), timestamp_problem(stamp_problem, stamp)).alias("problem"),
     )  # fmt: skip
+
+
+def _whole(halves: Column) -> Column:
+    """Whether what was framed is one value and nothing else."""
+    from pyspark.sql import functions as F
+
+    return (F.size(halves) == 2) & F.map_contains_key(halves, END)
+
+
+def _lone_surrogate(text: Column) -> Column:
+    """Whether there is half of a surrogate pair among the escapes of a line of JSON; Spark's parser makes a question mark of it."""
+    from pyspark.sql import functions as F
+
+    escapes = F.regexp_replace(text, r"\\\\", "")
+    alone = F.regexp_replace(escapes, r"(?i)\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}", "").rlike(r"(?i)\\ud[89a-f][0-9a-f]{2}")
+    return F.lower(text).contains("\\ud") & alone
 
 
 def _json_scalar(json: Column, kind: str, tag: str, says: str) -> tuple[Column, Column]:

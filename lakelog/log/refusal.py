@@ -13,7 +13,12 @@ if TYPE_CHECKING:
 
 
 def refused(
-    problems: DataFrame, positions: Mapping[tuple[Any, ...], tuple[int, int, int]], count: int, *, text_files: Sequence[str] = ()
+    problems: DataFrame,
+    positions: Mapping[tuple[Any, ...], tuple[int, int, int]],
+    count: int,
+    *,
+    text_files: Sequence[str] = (),
+    numbered: bool = False,
 ) -> InvalidRecords:
     """The error that lists what is wrong: the first 20 records by position, with the file, and the line in text files.
 
@@ -22,6 +27,7 @@ def refused(
         positions: (src, block, Spark partition) to (position of its first record, its lowest ``mid``, position of its last).
         count: how many records are wrong.
         text_files: the NDJSON files of the request, all of them, to number their lines.
+        numbered: ``line`` is the line of the file already.
     """
     from pyspark.sql import functions as F
 
@@ -39,7 +45,9 @@ def refused(
         if row["src"]:
             entry["file"] = _shown(row["src"])
             before, least_line = lines.get(group, (0, 0))
-            if lines:
+            if numbered:
+                entry["line"] = row["line"]
+            elif lines:
                 entry["line"] = before + row["line"] - least_line + 1
             else:
                 entry["row"] = entry["record"] - first_of_file[row["src"]] + 1

@@ -150,7 +150,8 @@ def staged(log: TopicLog, request: Request, now: int) -> Batch:
         )
     wrong = sum(row["problems"] for row in groups)
     if wrong:
-        raise refused(rows.filter(F.col("problem").isNotNull()), positions, wrong, text_files=request.text_files)
+        problems = rows.filter(F.col("problem").isNotNull())
+        raise refused(problems, positions, wrong, text_files=request.text_files, numbered=request.numbered)
     return _batch(rows, groups)
 
 

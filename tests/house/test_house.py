@@ -19,8 +19,9 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "": ("topic", "commit_log"),
     "latest": ("progress", "fold", "compare", "silver", "merge", "evolution", "views", "status", "verify"),
     "log": (
-        "rows", "ndjson", "sources", "refusal", "staging", "tail", "tokens", "conditions", "guard", "bronze", "append", "bulk", "identity",
+        "rows", "ndjson", "fitting", "sources", "refusal", "staging", "tail", "tokens", "conditions", "guard", "bronze", "append", "bulk", "identity",
     ),
+    "inputs": ("files", "csv"),
     "delta": (
         "failpoint", "prerequisites", "session", "errors", "statement", "commit_file", "table_properties", "filesystem", "tables",
     ),
@@ -36,6 +37,7 @@ PLACE = {
 # Where rows come to the driver: bounded metadata behind the doors, and the printing of results.
 COLLECTORS = (
     "delta.tables", "delta.table_properties", "log.refusal", "log.staging", "log.tail", "log.tokens", "log.conditions", "log.bronze", "log.bulk",
+    "inputs.csv", "inputs.files",
     "latest.compare", "latest.progress", "latest.silver", "latest.status", "latest.verify", "lake.lake_table", "cli.output",
 )  # fmt: skip
 BANNED_CALLS = {
@@ -56,7 +58,7 @@ BANNED_NAMES = ("utils", "util", "helpers", "common", "base", "core", "manager",
 LINES_MOST, FUNCTION_MOST, JOB_MOST = 310, 60, 40
 # Larger, with the reason; the number is where it ends.
 LARGER_FILES: dict[str, tuple[int, str]] = {
-    "topic": (330, "the verbs people call, half of it docstrings"),
+    "topic": (380, "the verbs people call, half of it docstrings"),
     "cli.main": (330, "the verbs of the command line, a function each"),
 }
 LARGER_FUNCTIONS = {"local_session": (70, "a table of Spark settings")}
