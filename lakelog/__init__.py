@@ -9,6 +9,7 @@ key, the winner under the topic's *ordering rule*. The folders are the architect
     operations/   what touches several tables of a topic: configure, repair, upgrade; intents, by which the next writer finishes them
     latest/       silver: the new part of the log is folded, compared with silver, written; views, status, verify
     log/          bronze: a request is read, checked, numbered and appended; the log's end; reading
+    inputs/       CSV files, Arrow tables and Python values as frames
     delta/        everything that knows Delta, Spark's settings or the file system; foreign errors become lakelog's here
     model/        values and Spark expressions without I/O: records, ordering, config, segments, conditions, names
     results.py    what verbs return; errors.py: what they raise

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from lakelog.delta import table_properties
 from lakelog.delta.table_properties import IDENTITY, PREFIX
 from lakelog.errors import Conflict, InvalidRequest, OffsetOutOfRange, TopicNotFound
+from lakelog.inputs.csv import CsvOptions
 from lakelog.latest import merge, silver, status, verify, views
 from lakelog.log import append, bronze, bulk
-from lakelog.log.sources import requested
+from lakelog.log.sources import FileOptions, requested
 from lakelog.log.state import require_whole
 from lakelog.log.tail import LogEnd, log_end, true_end
 from lakelog.model import config
@@ -111,6 +112,9 @@ class Topic:
         source: DataFrame | str | Sequence[str] | Sequence[Mapping[str, Any]],
         *,
         format: str | None = None,
+        delimiter: str = ",",
+        encoding: str = "utf-8",
+        null: str | None = None,
         expected_offset: Mapping[int, int] | None = None,
         token: str | None = None,
         epoch: int | None = None,
@@ -130,6 +134,10 @@ class Topic:
         Args:
             source: the records.
             format: of files whose names do not tell it: ``ndjson``, ``csv`` or ``parquet``.
+            delimiter: of CSV.
+            encoding: of CSV, as Python names it: ``cp1252``, ``utf-16``.
+            null: of CSV: the unquoted text that means NULL. As a rule an empty field does, and a quoted one (``""``) is empty text; but where a
+                NULL would be the whole value, and so a delete, it is refused unless this is given or a column flags tombstones.
             expected_offset: partition to the offset where its log must end (KIP-27); -1 is unconditional. Records may each state
                 theirs as well; any that does not hold refuses the whole request.
             token: the producer's name for this batch: it is written at most once, a repeat gets the first answer.
@@ -156,7 +164,8 @@ class Topic:
         """
         known = self._ready()
         asked = append.Asked(expected_offset, token, epoch, problems)
-        appended, self._end = append.append(self.log, self.name, source, format, asked, now=self.clock(), known=known)
+        how = FileOptions(format, CsvOptions(delimiter, encoding, null))
+        appended, self._end = append.append(self.log, self.name, source, how, asked, now=self.clock(), known=known)
         LOGGER.info("%s: appended %d records at %s, version %s", self.name, appended.records, appended.offsets, appended.version)
         return appended
 
@@ -165,6 +174,9 @@ class Topic:
         source: str | Sequence[str],
         *,
         format: str | None = None,
+        delimiter: str = ",",
+        encoding: str = "utf-8",
+        null: str | None = None,
         identity: str,
         chunk: int = 1_000_000,
         tell: Callable[[int, int], None] = lambda done, total: None,
@@ -175,6 +187,9 @@ class Topic:
         Args:
             source: a path or a list of paths.
             format: of files whose names do not tell it.
+            delimiter: of CSV, as ``encoding`` and ``null`` are (see `append`).
+            encoding: of CSV.
+            null: of CSV.
             identity: what the input is, the same at every start: for example its name, size and digest.
             chunk: records a commit.
             tell: called with (records done, records in all) after each chunk.
@@ -188,7 +203,7 @@ class Topic:
         Cost: the files are read once and kept in memory or on local disk, then one append a chunk.
         """
         self._ready()
-        request = requested(self.spark, source, format, self.types)
+        request = requested(self.spark, source, FileOptions(format, CsvOptions(delimiter, encoding, null)), self.types)
         self._end = None
         loaded = bulk.load(
             self.log, self.name, request, identity=identity, chunk=chunk, now=self.clock(), tell=tell, problems=problems
@@ -261,7 +276,7 @@ class Topic:
         """
         self._ready()
         stored = {name: self._stored[PREFIX + name] for name in config.SETTINGS if PREFIX + name in self._stored}
-        kind = declared_type(self.spark, value, what="value") if value is not None else None
+        kind = declared_type(value, what="value") if value is not None else None
         after, _ = config.changed(stored, settings or {}, self.lake_defaults())
         OrderingRule.from_config(after).version_type(kind or self.types.value)
         if kind is not None:

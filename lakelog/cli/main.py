@@ -76,6 +76,11 @@ def append(
     topic: Name,
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="NDJSON, CSV or Parquet files, .gz too; - is standard input.")],
     format: Annotated[str | None, typer.Option(metavar="ndjson|csv|parquet", help="What the files are; else by their names.")] = None,
+    delimiter: Annotated[str, typer.Option(metavar="SIGN", help="Of CSV, for example ';' or '\\t' (tab).")] = ",",
+    encoding: Annotated[str, typer.Option(metavar="NAME", help="Of CSV, for example cp1252 or utf-16.")] = "utf-8",
+    null: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Of CSV: the unquoted text that means NULL, '' for an empty field.")
+    ] = None,
     expected_offset: Annotated[
         list[str] | None, typer.Option(metavar="PARTITION:OFFSET", help="Refuse unless the partition's log ends there; may be repeated.")
     ] = None,
@@ -95,13 +100,14 @@ def append(
         target = lake.topic(topic)
         doing = f"{topic}: appending {output.count(len(files), 'file')}"
         with as_files(files, format) as paths, watching(doing, lake.spark) as tell:
+            written: dict[str, Any] = {"delimiter": "\t" if delimiter == "\\t" else delimiter, "encoding": encoding, "null": null}
             form = "ndjson" if files == ["-"] and not format else format
             if bulk:
                 from lakelog.log.identity import of_files
 
-                loaded = target.load(paths, format=form, identity=of_files(paths), chunk=chunk, tell=tell, problems=listed)
+                loaded = target.load(paths, format=form, **written, identity=of_files(paths), chunk=chunk, tell=tell, problems=listed)
                 return call.answer(loaded, output.loaded)
-            result = target.append(paths, format=form, expected_offset=expected, token=token, epoch=epoch, problems=listed)
+            result = target.append(paths, format=form, **written, expected_offset=expected, token=token, epoch=epoch, problems=listed)
     return call.answer(result, output.appended)
 
 

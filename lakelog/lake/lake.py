@@ -201,7 +201,7 @@ class Lake:
         stored, is_lake = parse(config or {}), self.is_lake()
         settings = TopicConfig(stored, self._own.defaults())
         settings.check()
-        types = Types(declared_type(self.spark, key, what="key"), declared_type(self.spark, value, what="value"))
+        types = Types(declared_type(key, what="key"), declared_type(value, what="value"))
         flat_columns(types.key, types.value)
         OrderingRule.from_config(settings).version_type(types.value)
         if not is_lake:

@@ -12,7 +12,7 @@ from lakelog.delta import tables
 from lakelog.delta.lock import held
 from lakelog.errors import Conflict, ExpectedOffsetMismatch, FencedEpoch, InvalidRequest, NotFound
 from lakelog.log import bronze, conditions, staging
-from lakelog.log.sources import requested
+from lakelog.log.sources import FileOptions, requested
 from lakelog.log.staging import Batch
 from lakelog.log.tail import LogEnd, log_end
 from lakelog.log.tokens import Token, TokenKnown
@@ -33,7 +33,7 @@ class Asked:
 
 
 def append(
-    log: TopicLog, name: str, source: Any, form: str | None, asked: Asked, *, now: int, known: LogEnd | None
+    log: TopicLog, name: str, source: Any, how: FileOptions, asked: Asked, *, now: int, known: LogEnd | None
 ) -> tuple[Appended, LogEnd | None]:
     """Append a source's records, all or nothing.
 
@@ -41,7 +41,7 @@ def append(
         log: the topic's log.
         name: the topic's name.
         source: the records, as `Topic.append` takes them.
-        form: of files whose names do not tell it.
+        how: how files are to be read.
         asked: the terms.
         now: the append's time in milliseconds.
         known: the log's end as this process last saw it.
@@ -61,7 +61,7 @@ def append(
         _check_epoch(name, asked.epoch, captured.epoch)
     checked = log.config.flag("check.expected.offsets")
     stated_ends = stated(asked.expected_offset, log.partitions) if checked else {}
-    request = requested(log.spark, source, form, log.types)
+    request = requested(log.spark, source, how, log.types)
     with tables.door(name), tables.source_door():
         batch = staging.staged(log, request, now, listed=asked.problems)
     per_key = log.config.text("check.expected.offsets.scope") == "key"

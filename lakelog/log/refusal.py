@@ -19,6 +19,7 @@ def refused(
     *,
     listed: int = 20,
     text_files: Sequence[str] = (),
+    numbered: bool = False,
 ) -> InvalidRecords:
     """The error that lists what is wrong: the first records by position, with the file, and the line in text files.
 
@@ -28,6 +29,7 @@ def refused(
         count: how many records are wrong.
         listed: how many of them the error lists.
         text_files: the NDJSON files of the request, all of them, to number their lines.
+        numbered: ``line`` is the line of the file already.
     """
     from pyspark.sql import functions as F
 
@@ -45,7 +47,9 @@ def refused(
         if row["src"]:
             entry["file"] = _shown(row["src"])
             before, least_line = lines.get(group, (0, 0))
-            if lines:
+            if numbered:
+                entry["line"] = row["line"]
+            elif lines:
                 entry["line"] = before + row["line"] - least_line + 1
             else:
                 entry["row"] = entry["record"] - first_of_file[row["src"]] + 1

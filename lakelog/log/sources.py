@@ -17,7 +17,10 @@ from typing import TYPE_CHECKING, Any
 from lakelog.delta import tables
 from lakelog.delta.plans import repeats
 from lakelog.errors import InvalidRequest
-from lakelog.log.ndjson import from_lines, from_records, not_rounded
+from lakelog.inputs import csv
+from lakelog.inputs.csv import CsvOptions
+from lakelog.log.fitting import WIDER, fitted, in_utc
+from lakelog.log.ndjson import from_lines, from_records
 from lakelog.model.config import did_you_mean
 from lakelog.model.records import (
     FLAT_FIELDS,
@@ -25,6 +28,7 @@ from lakelog.model.records import (
     KAFKA_FIELDS,
     RECORD_FIELDS,
     Types,
+    any_set,
     first_problem,
     from_ms,
     timestamp_problem,
@@ -35,10 +39,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 FORMATS = {"ndjson": "ndjson", "jsonl": "ndjson", "json": "ndjson", "csv": "csv", "parquet": "parquet"}
-WIDER = {"tinyint": 1, "smallint": 2, "int": 3, "bigint": 4}
 ORDER = ("src", "block", "mid")
 # Columns put beside those of a frame or file, whose fields may have any name.
-SRC, BLOCK, MID, CORRUPT = "__lakelog_src", "__lakelog_block", "__lakelog_mid", "__lakelog_corrupt"
+SRC, BLOCK, MID, LINE, CORRUPT, SET = (f"__lakelog_{name}" for name in ("src", "block", "mid", "line", "corrupt", "set"))
 
 
 @dataclass(frozen=True)
@@ -47,30 +50,44 @@ class Request:
 
     ``repeatable``: they are the same rows in the same order each time they are evaluated: a list; Parquet files, of which Spark itself
     expects that they stay as they are; a frame of such files or of rows held by the driver (plans.py); a frame that its owner has cached.
-    ``text_files``: those whose lines an error numbers.
+    ``held``: this process holds them, so they cannot change.
+    ``text_files``: those whose lines an error numbers; ``numbered``: ``line`` is the line of the file.
     """
 
     rows: DataFrame
     repeatable: bool = False
+    held: bool = False
     text_files: tuple[str, ...] = ()
+    numbered: bool = False
 
 
-def requested(spark: SparkSession, source: Any, form: str | None, types: Types) -> Request:
+@dataclass(frozen=True)
+class FileOptions:
+    """How files are to be read: their format, where their names do not tell it, and how CSV is written."""
+
+    form: str | None = None
+    csv: CsvOptions = CsvOptions()
+
+
+def requested(spark: SparkSession, source: Any, how: FileOptions | None, types: Types) -> Request:
     """What an append was given as a request: a DataFrame, a path, a list of paths, or a list of dicts.
 
     Raises:
         InvalidRequest: it is none of these, or its columns, its files or their format do not fit.
     """
+    how = how or FileOptions()
     if isinstance(source, str):
         source = [source]
     if isinstance(source, (list, tuple)):
         if all(isinstance(item, Mapping) for item in source):
-            return Request(from_records(spark, source, types), repeatable=True)
+            return Request(from_records(spark, source, types), repeatable=True, held=True)
         if all(isinstance(item, str) for item in source):
-            named = file_format(source, form)
+            named = file_format(source, how.form)
+            if named != "csv" and how.csv != CsvOptions():
+                raise InvalidRequest(f"delimiter, encoding and null say how CSV is written; these files are {named}.")
             with tables.door(", ".join(source[:3])), tables.source_door():
-                rows = from_files(spark, [readable(path) for path in source], named, types)
-            return Request(rows, named == "parquet", tuple(source) if named == "ndjson" else ())
+                rows = from_files(spark, [readable(path) for path in source], named, types, how.csv)
+            return Request(rows, named == "parquet", text_files=tuple(source) if named == "ndjson" else (), numbered=named == "csv")
     if hasattr(source, "sparkSession"):
         level = source.storageLevel
         return Request(from_frame(source, types), repeatable=level.useMemory or level.useDisk or repeats(source))
@@ -110,9 +127,10 @@ def readable(path: str) -> str:
     return re.sub(r"([\[\]{}*?\\])", r"\\\1", path) if os.path.exists(path) else path
 
 
-def from_files(spark: SparkSession, paths: Sequence[str], form: str, types: Types) -> DataFrame:
+def from_files(spark: SparkSession, paths: Sequence[str], form: str, types: Types, how: CsvOptions) -> DataFrame:
     """Files as a request. CSV and Parquet hold records or flat columns, as a frame does; NDJSON holds a record a line."""
     from pyspark.sql import functions as F
+    from pyspark.sql.types import StringType, StructField, StructType
 
     path, start = F.col("_metadata.file_path"), F.col("_metadata.file_block_start")
     if form == "ndjson":
@@ -122,15 +140,13 @@ def from_files(spark: SparkSession, paths: Sequence[str], form: str, types: Type
     if form == "parquet":
         frame = spark.read.parquet(*paths)
         return _request(frame.select(*from_file, *[F.col(_tick(name)) for name in frame.columns]), frame.schema, types, text=False)
-    first = spark.read.option("header", "true").csv(paths[0])
-    names = [name for name in first.columns if name]
-    if not names:
-        raise InvalidRequest(f"{paths[0]}: a CSV file begins with a line of column names.")
-    ddl = ", ".join(f"{_tick(name)} STRING" for name in names) + f", {CORRUPT} STRING"
-    options = {"header": "true", "enforceSchema": "false", "columnNameOfCorruptRecord": CORRUPT, "multiLine": "false"}
-    frame = spark.read.options(**options).schema(ddl).csv(list(paths))
-    shown = frame.select(*from_file, *[F.col(_tick(name)) for name in names], CORRUPT)
-    return _request(shown, first.schema, types, text=True)
+    frame, names = csv.frame(spark, paths, how)
+    schema = StructType([StructField(name, StringType()) for name in names])
+    shown = frame.select(
+        F.col("src").alias(SRC), F.lit(0).cast("bigint").alias(BLOCK), F.col("line").alias(LINE), F.col("problem").alias(CORRUPT),
+        *[F.col(f"c{index}").alias(name) for index, name in enumerate(names)],
+    )  # fmt: skip
+    return _request(shown, schema, types, text=True, nulls_stated=how.null is not None)
 
 
 def from_frame(frame: DataFrame, types: Types) -> DataFrame:
@@ -146,8 +162,11 @@ def _tick(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _request(frame: DataFrame, schema: StructType, types: Types, *, text: bool) -> DataFrame:
-    """A frame with `SRC` and `BLOCK` in front of its own columns, checked against the topic and brought to the request's columns."""
+def _request(frame: DataFrame, schema: StructType, types: Types, *, text: bool, nulls_stated: bool = True) -> DataFrame:
+    """A frame with `SRC` and `BLOCK` in front of its own columns, checked against the topic and brought to the request's columns.
+
+    Of CSV (``text``) with `LINE` and `CORRUPT` too; ``nulls_stated``: the caller has said what means NULL, so it may be a delete.
+    """
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
 
@@ -159,7 +178,9 @@ def _request(frame: DataFrame, schema: StructType, types: Types, *, text: bool) 
         values = types.value.names if isinstance(types.value, StructType) else ["value"]
         missing = [name for name in keys if name not in schema.names] if keys else ["key"]
         if missing:
-            raise InvalidRequest(f"The records have no column {', '.join(missing)}: every record of a topic has a key.")
+            near = [name for name in schema.names if name.strip().lower() == missing[0].lower()]
+            hint = f" The column {near[0]!r} must be called {missing[0]!r}." if near else ""
+            raise InvalidRequest(f"The records have no column {', '.join(missing)}: every record of a topic has a key.{hint}")
         known, prefix = (*keys, *values, *FLAT_FIELDS), "_"
     unknown = [name for name in schema.names if name not in known]
     if unknown:
@@ -170,8 +191,8 @@ def _request(frame: DataFrame, schema: StructType, types: Types, *, text: bool) 
     def taken(name: str, kind: DataType | str) -> Column:
         if name not in schema.names:
             return F.lit(None).cast(kind)
-        column, problem = _fitted(F.col(_tick(name)), schema[name].dataType, kind, name, text=text)
-        problems.append(problem)
+        column, problem = fitted(F.col(_tick(name)), schema[name].dataType, kind, name, text=text)
+        problems.extend([] if problem is None else [problem])
         return column
 
     def side(name: str, kind: DataType) -> Column:
@@ -182,21 +203,38 @@ def _request(frame: DataFrame, schema: StructType, types: Types, *, text: bool) 
     key, value, headers = side("key", types.key), side("value", types.value), taken(f"{prefix}headers", HEADERS)
     flag = F.coalesce(taken(f"{prefix}tombstone", "boolean"), F.lit(False))
     part, expected = taken(f"{prefix}partition", "int"), taken(f"{prefix}expected_offset", "bigint")
-    if prefix and isinstance(types.value, StructType):
-        empty = F.lit(True)
-        for name in types.value.names:
-            empty = empty & value.getField(name).isNull()
-        value = F.when(~(flag & empty), value)
     stamp, stamp_problem = _frame_timestamp(f"{prefix}timestamp", schema, text=text)
     if text:
-        problems.insert(0, F.when(F.col(CORRUPT).isNotNull(), F.lit("does not have as many fields as the first line names")))
+        problems.insert(0, F.col(CORRUPT))
+    if not nulls_stated and not isinstance(types.value, StructType):
+        problems.append(_guessed_delete(value, flag, [name for name in ("value", f"{prefix}tombstone") if name in schema.names]))
+    given = StructType([field for field in schema.fields if isinstance(types.value, StructType) and field.name in types.value.names])
     numbered = frame.withColumn(MID, F.monotonically_increasing_id())
-    return numbered.select(
-        F.col(SRC).alias("src"), F.col(BLOCK).alias("block"), F.col(MID).alias("line"), F.col(MID).alias("mid"),
+    request = numbered.select(
+        F.col(SRC).alias("src"), F.col(BLOCK).alias("block"), F.col(LINE if text else MID).alias("line"), F.col(MID).alias("mid"),
         part.alias("partition"), key.alias("key"), value.alias("value"), headers.alias("headers"),
         stamp.alias("timestamp"), flag.alias("tombstone"), expected.alias("expected_offset"),
         F.coalesce(F.concat(F.lit("INVALID_RECORD\t"), first_problem(problems)), stamp_problem).alias("problem"),
+        F.expr(any_set("", given)).alias(SET),
     )  # fmt: skip
+    if not prefix or not isinstance(types.value, StructType):
+        return request.drop(SET)
+    # A delete of flat columns whose value's fields are all NULL carries no value. The condition is always there, or Spark would put the whole
+    # STRUCT in the place of each of its fields where they are looked at: thousands of times thousands.
+    return request.withColumn("value", F.when((F.col("mid") >= 0) & (~F.col("tombstone") | F.col(SET)), F.col("value"))).drop(SET)
+
+
+def _guessed_delete(value: Column, flag: Column, columns: list[str]) -> Column:
+    """The problem of a CSV record that has no value and does not say that it is a delete."""
+    from pyspark.sql import functions as F
+
+    if not columns:
+        raise InvalidRequest("The file has neither a column value nor a column that flags tombstones: every record would be a delete.")
+    says = (
+        'the value is empty: a delete is not guessed. Quote an empty text (""), flag deletes in a column tombstone, or say what means NULL:'
+        " null='' (--null '')"
+    )
+    return F.when(value.isNull() & ~flag, F.lit(says))
 
 
 def _frame_timestamp(name: str, schema: StructType, *, text: bool) -> tuple[Column, Column]:
@@ -206,8 +244,9 @@ def _frame_timestamp(name: str, schema: StructType, *, text: bool) -> tuple[Colu
     if name not in schema.names:
         return F.lit(None).cast("timestamp"), F.lit(None).cast("string")
     column, kind = F.col(_tick(name)), schema[name].dataType.simpleString()
-    if kind == "timestamp":
-        return column, F.lit(None).cast("string")
+    if kind in ("timestamp", "timestamp_ntz"):
+        stamp = column if kind == "timestamp" else in_utc(column)
+        return stamp, timestamp_problem(F.lit(None).cast("string"), F.unix_millis(stamp))
     if kind in WIDER or kind == "void":
         ms = column.cast("bigint")
         return from_ms(ms), timestamp_problem(F.lit(None).cast("string"), ms)
@@ -217,63 +256,3 @@ def _frame_timestamp(name: str, schema: StructType, *, text: bool) -> tuple[Colu
         unread = F.when(column.isNotNull() & ms.isNull() & stamp.isNull(), F.concat(F.lit("timestamp cannot be read: "), column))
         return stamp, timestamp_problem(unread, ms)
     raise InvalidRequest(f"Column {name} is {kind}; a timestamp is a TIMESTAMP or a whole number of milliseconds since 1970.")
-
-
-def _fitted(column: Column, have: DataType, want: DataType | str, name: str, *, text: bool) -> tuple[Column, Column]:
-    """A column as the topic's type, where nothing can be lost: (the column, a problem of single records)."""
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import ArrayType, DecimalType, StructType
-
-    from lakelog.model.records import nullable
-
-    none = F.lit(None).cast("string")
-    source, target = nullable(have).simpleString(), want if isinstance(want, str) else want.simpleString()
-    if source in (target, "void"):
-        return column.cast(target if source == "void" else want), none
-    if text or (source == "string" and target == "binary"):
-        if target == "binary":
-            return F.encode(column, "UTF-8"), none
-        cast = column.try_cast(want)
-        unread = cast.isNull() | ~not_rounded(column, cast, want) if isinstance(want, DecimalType) else cast.isNull()
-        return cast, F.when(column.isNotNull() & unread, F.concat(F.lit(f"{name} should be {target} but is "), F.substring(column, 1, 60)))
-    if source == "binary" and target == "string":
-        return column.cast("string"), F.when(~F.is_valid_utf8(column.cast("string")), F.lit(f"{name} is not UTF-8 text"))
-    if WIDER.get(source, 9) < WIDER.get(target, 0) or (source == "int" and name in ("partition", "_partition")):
-        return column.cast(want), none
-    if (source, target) == ("float", "double"):
-        return column.cast(want), none
-    if (
-        isinstance(have, DecimalType)
-        and isinstance(want, DecimalType)
-        and have.scale <= want.scale
-        and have.precision - have.scale <= want.precision - want.scale
-    ):
-        return column.cast(want), none
-    if isinstance(have, ArrayType) and target == HEADERS.replace(" ", ""):
-        same = nullable(have).simpleString()
-        if same == target:
-            return column, none
-    if isinstance(have, StructType) and isinstance(want, StructType):
-        return _fitted_struct(column, have, want, name)
-    raise InvalidRequest(f"Column {name} is {source}, the topic has {target}. Cast it before the append.", column=name)
-
-
-def _fitted_struct(column: Column, have: StructType, want: StructType, name: str) -> tuple[Column, Column]:
-    from pyspark.sql import functions as F
-
-    unknown = [field for field in have.names if field not in want.names]
-    if unknown:
-        raise InvalidRequest(
-            f"Unknown column {name}.{unknown[0]}.{did_you_mean(unknown[0], want.names)} Known here: {', '.join(want.names)}."
-        )
-    values, problems = [], []
-    for field in want.fields:
-        if field.name in have.names:
-            value, problem = _fitted(
-                column.getField(field.name), have[field.name].dataType, field.dataType, f"{name}.{field.name}", text=False
-            )
-            problems.append(problem)
-        else:
-            value = F.lit(None).cast(field.dataType)
-        values.append(value.alias(field.name))
-    return F.when(column.isNotNull(), F.struct(*values)), first_problem(problems)

@@ -11,7 +11,7 @@ from lakelog.log.refusal import refused
 from lakelog.log.sources import ORDER, Request
 from lakelog.model.config import LONG_MAX, TopicConfig
 from lakelog.model.expectations import UNCONDITIONAL
-from lakelog.model.records import constant, header_octets, instant, looked_up, octets
+from lakelog.model.records import any_set, constant, header_octets, instant, looked_up, octets
 from lakelog.model.segments import Share
 from lakelog.model.topic_log import TopicLog
 
@@ -26,8 +26,9 @@ def validated(log: TopicLog, request: DataFrame, now: int) -> DataFrame:
     config = log.config
     hashed = F.lit(0) if log.partitions == 1 else F.pmod(F.xxhash64("key"), F.lit(log.partitions)).cast("int")
     stamp = instant(now, "mid")
-    size = octets(F.col("key"), log.types.key) + octets(F.col("value"), log.types.value) + header_octets(F.col("headers"))
+    size = F.expr(f"{octets('key', log.types.key)} + {octets('value', log.types.value)}") + header_octets(F.col("headers"))
     problem = F.when(F.col("key").isNull(), "INVALID_RECORD\thas no key, and the log is compacted by key")
+    problem = problem.when(~F.expr(any_set("key", log.types.key)), "INVALID_RECORD\thas a key whose fields are all null")
     problem = problem.when(
         ~F.col("partition").between(0, log.partitions - 1),
         F.concat(F.lit(f"INVALID_RECORD\tpartition should be from 0 to {log.partitions - 1} but is "), F.col("partition").cast("string")),
@@ -107,10 +108,13 @@ class Batch:
             frame = tables.small_frame(self.rows.sparkSession, ddl, self.bases)
             same_group = F.col("src").eqNullSafe(F.col("b_src")) & (F.col("block") == F.col("b_block")) & (task == F.col("b_task"))
             rows, base, last = self.rows.join(F.broadcast(frame), same_group, "left"), F.col("b_base"), F.col("b_last")
-        # A source that gives other rows when it is read again fails here, before anything is committed.
+        # A source that gives other rows when it is read again, or rows that would have been refused, fails here, before anything is committed.
         position = F.col("mid") + base
         changed = F.raise_error(F.lit(tables.SOURCE_CHANGED)).cast("bigint")
-        rows = rows.withColumn("record", F.when(position <= last, position).otherwise(changed))
+        as_checked = (position <= last) & F.col("problem").isNull()
+        if not self.conditional:
+            as_checked = as_checked & (F.coalesce("expected_offset", F.lit(UNCONDITIONAL)) <= UNCONDITIONAL)
+        rows = rows.withColumn("record", F.when(as_checked, position).otherwise(changed))
         if len(self.shares) == 1:
             return rows.withColumn("position", F.col("record"))
         return rows.withColumn("position", F.row_number().over(Window.partitionBy("partition").orderBy("record")).cast("bigint") - 1)
@@ -120,7 +124,8 @@ def staged(log: TopicLog, request: Request, now: int, *, listed: int = 20) -> Ba
     """Sum a request up, so that what is counted here is what is written later.
 
     A frame is evaluated exactly once and kept: it might give other rows, or another order, the next time. What is repeatable (`Request`) is
-    read again by the write instead.
+    read again by the write instead, which refuses what would have been refused here. Records of files and frames
+    that expect offsets are kept as well, for these are checked before the write.
 
     Raises:
         InvalidRequest: a record expects an offset below -1, while expected offsets are checked.
@@ -134,6 +139,9 @@ def staged(log: TopicLog, request: Request, now: int, *, listed: int = 20) -> Ba
     if not request.repeatable:
         rows = tables.kept(rows)
     groups = _groups(rows, now)
+    if request.repeatable and not request.held and sum(row["conditional"] for row in groups) and log.config.flag("check.expected.offsets"):
+        rows = tables.kept(rows)
+        groups = _groups(rows, now)
     positions = _positions(groups)
     below = sum(row["below"] for row in groups)
     if below and log.config.flag("check.expected.offsets"):
@@ -142,7 +150,8 @@ def staged(log: TopicLog, request: Request, now: int, *, listed: int = 20) -> Ba
         )
     wrong = sum(row["problems"] for row in groups)
     if wrong:
-        raise refused(rows.filter(F.col("problem").isNotNull()), positions, wrong, listed=listed, text_files=request.text_files)
+        problems = rows.filter(F.col("problem").isNotNull())
+        raise refused(problems, positions, wrong, listed=listed, text_files=request.text_files, numbered=request.numbered)
     return _batch(rows, groups)
 
 

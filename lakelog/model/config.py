@@ -128,8 +128,9 @@ class Effective:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`` Did you mean X?`` for the nearest known word, else an empty text."""
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    """`` Did you mean X?`` for the nearest known word, first one that differs in case or blanks alone, else an empty text."""
+    words = list(known)
+    near = [one for one in words if one.strip().lower() == word.strip().lower()] or difflib.get_close_matches(word, words, n=1, cutoff=0.6)
     return f" Did you mean {near[0]}?" if near else ""
 
 

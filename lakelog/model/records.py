@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakelog.errors import InvalidConfig
+from lakelog.model.names import quoted
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, SparkSession
+    from pyspark.sql import Column
     from pyspark.sql.types import DataType, StructType
 
 HEADERS = "array<struct<key:string,value:binary>>"
@@ -88,56 +89,92 @@ def floor_of(offset: int) -> int:
     return offset >> digits << digits
 
 
-def declared_type(spark: SparkSession, text: str, *, what: str) -> DataType:
+def declared_type(text: str, *, what: str) -> DataType:
     """The type that a topic declares for its key or value: ``BINARY``, any other type, or a list of fields (a STRUCT).
 
     Raises:
-        InvalidConfig: the text is no type, or a type that cannot be that: keys are atomic or STRUCTs of those.
+        InvalidConfig: the text is no type, or a type that cannot be that: keys are atomic or STRUCTs of those; VARCHAR and CHAR are STRING.
     """
-    from pyspark.errors import PySparkException
     from pyspark.sql.types import StructType
 
-    def parsed(ddl: str) -> StructType | None:
-        try:
-            schema: StructType = spark.createDataFrame([], schema=ddl).schema
-        except (PySparkException, ValueError):
-            return None
-        return schema
-
-    single, fields = parsed(f"`x` {text}"), None
-    if single is None or len(single) != 1:
-        fields = parsed(text)
-    kind = single[0].dataType if single is not None and len(single) == 1 else fields
+    single = _parsed(f"`x` {text}")
+    kind = single[0].dataType if single is not None and len(single) == 1 else _parsed(text)
     if kind is None or (isinstance(kind, StructType) and not kind.fields):
         raise InvalidConfig(
             f"{what}: {text!r} is no type. Write BINARY, STRING, another type, or a list of fields: order_id BIGINT, region STRING."
         )
     kind = nullable(kind)
-    unusable = ("map", "array", "variant", "interval", "collate") if what == "key" else ("interval", "collate")
-    inside = _kinds(kind)
-    for word in unusable:
-        if any(word in one for one in inside):
-            raise InvalidConfig(f"{what}: {kind.simpleString()} cannot be a {what}: {word} has no usable equality or file format.")
-    if isinstance(kind, StructType):
-        folded = [name.lower() for name in kind.names]
-        if len(set(folded)) < len(folded):
-            raise InvalidConfig(f"{what}: field names repeat (case does not count): {', '.join(kind.names)}.")
-        if what == "key" and "key" in folded:
-            raise InvalidConfig("key: a field cannot be called key: a table with a key column is taken as records.")
+    for inside in _kinds(kind):
+        _refuse_unusable(inside, kind, what)
+    if isinstance(kind, StructType) and what == "key" and "key" in [name.lower() for name in kind.names]:
+        raise InvalidConfig("key: a field cannot be called key: a table with a key column is taken as records.")
     return kind
 
 
-def _kinds(kind: DataType) -> list[str]:
-    """The type and all types within it, as Spark spells them, without the names of fields."""
+def _parsed(ddl: str) -> StructType | None:
+    from pyspark.errors import PySparkException
+    from pyspark.sql.types import StructType
+
+    try:
+        found = StructType.fromDDL(ddl)
+    except (PySparkException, ValueError):
+        return None
+    return found if isinstance(found, StructType) else None
+
+
+# Types that Delta tables hold, that have an equality, and that mean the same in every input format.
+ATOMIC = ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "string", "binary", "date", "timestamp",
+          "timestamp_ntz")  # fmt: skip
+BEYOND_KEYS = ("struct", "array", "map", "variant")
+NOT_IN_NAMES = " ,;{}()\n\t="
+
+
+def _refuse_unusable(inside: DataType, whole: DataType, what: str) -> None:
+    """Refuse a type within a declared one that a key or value cannot have, and names that its fields cannot have."""
+    from pyspark.sql.types import StructType
+
+    spelled = inside.simpleString()
+    word = "string collate" if "collate" in spelled.split("<")[0] else spelled.split("<")[0].split("(")[0]
+    shown = spelled if inside is whole else f"{spelled} in {whole.simpleString()}"
+    if word in ("varchar", "char"):
+        raise InvalidConfig(f"{what}: {shown[:200]} is not supported: its length would not be enforced everywhere. Use STRING.")
+    if word not in ATOMIC and (what == "key" and word != "struct" or word not in BEYOND_KEYS):
+        raise InvalidConfig(f"{what}: {shown[:200]} cannot be used: {word} has no usable equality or file format.")
+    if isinstance(inside, StructType):
+        folded = [name.lower() for name in inside.names]
+        if len(set(folded)) < len(folded):
+            raise InvalidConfig(f"{what}: field names repeat (case does not count): {', '.join(inside.names)[:300]}.")
+        for name in inside.names:
+            if not name or any(sign in name for sign in NOT_IN_NAMES):
+                raise InvalidConfig(
+                    f"{what}: the field name {name!r} cannot be used: Delta allows no blank, line break, tab or any of ,;{{}}()= in it."
+                )
+
+
+def _kinds(kind: DataType) -> list[DataType]:
+    """The type and all types within it."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(kind, StructType):
-        return ["struct", *[name for field in kind.fields for name in _kinds(field.dataType)]]
+        return [kind, *[one for field in kind.fields for one in _kinds(field.dataType)]]
     if isinstance(kind, ArrayType):
-        return ["array", *_kinds(kind.elementType)]
+        return [kind, *_kinds(kind.elementType)]
     if isinstance(kind, MapType):
-        return ["map", *_kinds(kind.keyType), *_kinds(kind.valueType)]
-    return [kind.simpleString()]
+        return [kind, *_kinds(kind.keyType), *_kinds(kind.valueType)]
+    return [kind]
+
+
+def ddl(kind: DataType) -> str:
+    """The type as SQL reads it, whatever the names of its fields."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(kind, StructType):
+        return f"struct<{', '.join(f'{quoted(field.name)}: {ddl(field.dataType)}' for field in kind.fields)}>"
+    if isinstance(kind, ArrayType):
+        return f"array<{ddl(kind.elementType)}>"
+    if isinstance(kind, MapType):
+        return f"map<{ddl(kind.keyType)}, {ddl(kind.valueType)}>"
+    return kind.simpleString()
 
 
 def nullable(kind: DataType) -> DataType:
@@ -172,23 +209,60 @@ def flat_columns(key: DataType, value: DataType) -> list[tuple[str, str, str]]:
     return columns
 
 
-def octets(column: Column, kind: DataType) -> Column:
-    """The size of a key or value: octets of text and binary, fixed widths of numbers, the sum over a STRUCT, JSON of nested collections."""
-    from pyspark.sql import functions as F
+# From so many fields of one type on, they are taken together as an array: Spark follows expressions recursively and rewrites them many times
+# over, which takes minutes where each of two thousand fields has a few of its own.
+MANY = 8
+
+
+def octets(path: str, kind: DataType) -> str:
+    """The size of a key or value, as SQL: octets of text and binary, fixed widths of numbers, the sum over a STRUCT, JSON of nested collections.
+
+    Args:
+        path: the column as SQL names it.
+        kind: its type.
+    """
     from pyspark.sql.types import StructType
 
+    if isinstance(kind, StructType):
+        return " + ".join(_octets_of_many(inside, paths) for inside, paths in _by_type(path, kind))
     name = kind.simpleString()
     if name in ("string", "binary"):
-        return F.coalesce(F.octet_length(column), F.lit(0)).cast("bigint")
-    if isinstance(kind, StructType):
-        total = F.lit(0).cast("bigint")
-        for field in kind.fields:
-            total = total + octets(column.getField(field.name), field.dataType)
-        return total
+        return f"CAST(coalesce(octet_length({path}), 0) AS BIGINT)"
     width = FIXED_OCTETS.get(name, 16 if name.startswith("decimal") else None)
     if width is not None:
-        return F.when(column.isNull(), F.lit(0)).otherwise(F.lit(width)).cast("bigint")
-    return F.coalesce(F.octet_length(F.to_json(F.struct(column))), F.lit(0)).cast("bigint")
+        return f"if({path} IS NULL, 0L, {width}L)"
+    return f"CAST(coalesce(octet_length(to_json(struct({path}))), 0) AS BIGINT)"
+
+
+def _by_type(path: str, kind: StructType) -> list[tuple[DataType, list[str]]]:
+    """The fields of a STRUCT by their type: (type, the columns of that type as SQL names them)."""
+    found: dict[str, tuple[DataType, list[str]]] = {}
+    for field in kind.fields:
+        found.setdefault(field.dataType.simpleString(), (field.dataType, []))[1].append(f"{path}.{quoted(field.name)}".lstrip("."))
+    return list(found.values())
+
+
+def _octets_of_many(kind: DataType, paths: Sequence[str]) -> str:
+    if len(paths) <= MANY:
+        return " + ".join(octets(path, kind) for path in paths)
+    return f"aggregate(array({', '.join(paths)}), 0L, (sum, one) -> sum + {octets('one', kind)})"
+
+
+def any_set(path: str, kind: DataType) -> str:
+    """Whether a value is there, as SQL: for a STRUCT, whether any of its fields is; never NULL.
+
+    ``path`` as for `octets`, empty for the columns of a frame.
+    """
+    from pyspark.sql.types import StructType
+
+    if not isinstance(kind, StructType):
+        return f"{path} IS NOT NULL"
+    found = [
+        any_set(one, inside) if isinstance(inside, StructType) else f"coalesce({', '.join(paths)}) IS NOT NULL"
+        for inside, paths in _by_type(path, kind)
+        for one in (paths if isinstance(inside, StructType) else paths[:1])
+    ]
+    return f"({' OR '.join(found or ['false'])})"
 
 
 def header_octets(headers: Column) -> Column:

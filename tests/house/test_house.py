@@ -22,10 +22,11 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "operations": ("create", "configure", "delete", "repair", "upgrade", "intents"),
     "latest": ("progress", "fold", "compare", "silver", "upsert", "evolution", "merge", "views", "status", "verify"),
     "log": (
-        "rows", "commits", "inspection", "ndjson", "sources", "refusal", "staging", "tail", "tokens", "conditions", "guard", "state", "bronze",
+        "rows", "commits", "inspection", "ndjson", "fitting", "sources", "refusal", "staging", "tail", "tokens", "conditions", "guard", "state", "bronze",
         "append",
         "bulk", "identity",
     ),
+    "inputs": ("files", "csv"),
     "delta": (
         "failpoint", "prerequisites", "session", "errors", "location", "lock", "statement", "plans", "commit_file", "commits", "table_properties",
         "filesystem", "tables",
@@ -46,7 +47,7 @@ COLLECTORS = (
     "delta.plans", "delta.tables", "delta.commits", "delta.filesystem", "delta.table_properties",
     "log.refusal", "log.staging", "log.tail", "log.tokens", "log.conditions", "log.inspection",
     "log.bronze", "log.bulk", "latest.compare", "latest.progress", "latest.upsert", "latest.status", "latest.verify", "operations.repair",
-    "lake.lake_table", "cli.rows",
+    "lake.lake_table", "inputs.csv", "inputs.files", "cli.rows",
 )  # fmt: skip
 BANNED_CALLS = {
     "get_type_hints": "inspect.signature with eval_str: Python 3.10 wraps what has the default None in another Optional, options are lost",
@@ -69,8 +70,8 @@ LINES_MOST, FUNCTION_MOST, JOB_MOST = 310, 60, 40
 # Larger, with the reason; the number is where it ends.
 LARGER_FILES: dict[str, tuple[int, str]] = {
     "lake.lake": (335, "the verbs on a lake, half of it docstrings"),
-    "topic": (440, "the verbs people call, half of it docstrings"),
-    "cli.main": (360, "the verbs of the command line, a function each"),
+    "topic": (470, "the verbs people call, half of it docstrings"),
+    "cli.main": (375, "the verbs of the command line, a function each"),
 }
 LARGER_FUNCTIONS = {"local_session": (70, "a table of Spark settings")}
 # Addresses of registries and paths of a machine, in pieces so that this file does not hold them.

@@ -1,0 +1,214 @@
+"""CSV as RFC 4180 has it: quoted fields with delimiters, line breaks and doubled quotes; an empty field is NULL, a quoted empty one is text.
+
+Python's csv module reads, strictly: a quote that is not closed, or text after a closing one, is refused, not guessed at.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import functools
+import io
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from lakelog.errors import InvalidRequest
+from lakelog.inputs.files import read_by
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql import DataFrame, SparkSession
+
+DELIMITERS = (",", ";", "\t", "|")
+QUOTED = re.compile('"(?:[^"]|"")*"')
+# A batch of records ends at so many characters, or records.
+CHARACTERS, RECORDS = 1 << 22, 20_000
+
+
+@dataclass(frozen=True)
+class CsvOptions:
+    """How a CSV file is written: its delimiter, its encoding, and the unquoted text that means NULL (None: the empty one, where that is safe)."""
+
+    delimiter: str = ","
+    encoding: str = "utf-8"
+    null: str | None = None
+
+    def check(self) -> None:
+        """Refuse what no file is written in.
+
+        Raises:
+            InvalidRequest: naming the option.
+        """
+        if len(self.delimiter) != 1 or self.delimiter in '"\r\n':
+            raise InvalidRequest(
+                f"delimiter={self.delimiter!r}: it is one character, for example ';', and neither a quote nor a line break."
+            )
+        try:
+            codecs.lookup(self.encoding)
+        except LookupError as error:
+            raise InvalidRequest(
+                f"encoding={self.encoding!r}: there is no such encoding. Name one, for example utf-8, cp1252 or utf-16."
+            ) from error
+
+    @property
+    def codec(self) -> str:
+        """The encoding; of UTF-8, with or without a mark at the beginning."""
+        name = codecs.lookup(self.encoding).name
+        return "utf-8-sig" if name == "utf-8" else name
+
+
+def frame(spark: SparkSession, paths: Sequence[str], options: CsvOptions) -> tuple[DataFrame, list[str]]:
+    """CSV files as a frame of text: ``src``, ``line`` (where the record begins), ``problem`` (what makes it unreadable), ``c0``, ``c1``, ….
+
+    Returns:
+        (the frame, the names in the first line, which every file must have).
+
+    Raises:
+        InvalidRequest: options, encoding or first line are wrong.
+
+    Cost: two small Spark jobs here; the files are read when the frame is evaluated, each by one task.
+    """
+    options.check()
+    names, of = header(spark, paths, options)
+    columns = ", ".join(f"c{index} STRING" for index in range(len(names)))
+    # Plain values: what travels to Spark's tasks must not need this package there.
+    written = SimpleNamespace(delimiter=options.delimiter, encoding=options.encoding, codec=options.codec, null=options.null or "")
+    read = functools.partial(batches, names=names, of=of, options=written)
+    return read_by(spark, paths, read, f"src STRING, line BIGINT, problem STRING, {columns}"), names
+
+
+def header(spark: SparkSession, paths: Sequence[str], options: CsvOptions) -> tuple[list[str], str]:
+    """The column names in the first line of a file, and which file.
+
+    Raises:
+        InvalidRequest: there is none, it cannot be read, a name repeats, or the delimiter is another.
+    """
+    from pyspark.sql import functions as F
+
+    lines = spark.read.option("lineSep", "\n").text(list(paths)).filter(F.col("_metadata.file_block_start") == 0)
+    lines = lines.select(
+        F.col("value").cast("binary").alias("line"), F.col("_metadata.file_path").alias("src"), F.btrim("value", F.lit(" \r")).alias("t")
+    )
+    first = lines.filter(F.length("t") > 0).limit(1).collect()
+    if not first:
+        raise InvalidRequest(f"{paths[0]}: a CSV file begins with a line of column names.")
+    src = str(first[0]["src"])
+    try:
+        text = codecs.getincrementaldecoder(options.codec)().decode(bytes(first[0]["line"])).rstrip("\r\n")
+        names = next(csv.reader([text], delimiter=options.delimiter, strict=True))
+    except UnicodeDecodeError as error:
+        raise InvalidRequest(
+            f"{src}, line 1: is not {options.encoding} text. Name the encoding (--encoding cp1252, for example)."
+        ) from error
+    except csv.Error as error:
+        raise InvalidRequest(f"{src}, line 1: the column names cannot be read: {error}.") from error
+    others = [(len(next(csv.reader([text], delimiter=other))), other) for other in DELIMITERS]
+    if len(names) == 1 and max(others)[0] > 1:
+        raise InvalidRequest(
+            f"{src}: its first line has no {options.delimiter!r}: it looks like one of {max(others)[0]} columns with another delimiter. Name it:"
+            f" delimiter={max(others)[1]!r} (--delimiter)."
+        )
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated or "" in names:
+        raise InvalidRequest(f"{src}, line 1: " + (f"the column {repeated[0]!r} is named twice." if repeated else "a column has no name."))
+    return names, src
+
+
+# ---- within Spark's tasks ----
+
+
+def batches(src: str, data: Any, *, names: list[str], of: str, options: SimpleNamespace) -> Iterator[pyarrow.RecordBatch]:
+    """The records of a file; one that cannot be read has a problem in place of its fields."""
+    rows: list[tuple[Any, ...]] = []
+    size, first = 0, True
+    nothing = [None] * len(names)
+    for line, fields, raw, problem in records(data, options):
+        if first and problem is None:
+            first = False
+            if fields == names:
+                continue
+            problem = f"names the columns {', '.join(fields)[:200]}, but {of} names {', '.join(names)[:200]}"
+        elif problem is None and len(fields) != len(names):
+            problem = f"does not have as many fields as the first line names: {len(fields)} instead of {len(names)}"
+        rows.append((src, line, problem, *(nothing if problem else with_nulls(fields, raw, options))))
+        size += sum(map(len, raw))
+        if size >= CHARACTERS or len(rows) >= RECORDS:
+            yield batch(rows, options)
+            rows, size = [], 0
+    if rows:
+        yield batch(rows, options)
+
+
+def records(data: Any, options: SimpleNamespace) -> Iterator[tuple[int, list[str], list[str], str | None]]:
+    """(line where the record begins, its fields, its lines as they stand, what makes it unreadable); after an unreadable one there is no other."""
+    csv.field_size_limit(2**31 - 1)
+    # What is not of the encoding becomes lone surrogates, which no text has.
+    lines = io.TextIOWrapper(data, encoding=options.codec, errors="surrogateescape", newline="\n")
+    raw: list[str] = []
+
+    def fed() -> Iterator[str]:
+        for one in lines:
+            raw.append(one)
+            yield one
+
+    reader, before = csv.reader(fed(), delimiter=options.delimiter, strict=True), 0
+    while True:
+        try:
+            fields = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            reason = str(error).partition(" - ")[0]
+            says = f"is not CSV: {reason}; quotes within a field are doubled, line breaks are quoted"
+            says = "a quoted field is not closed" if "unexpected end" in reason else says
+            yield before + 1, [], raw, says
+            return
+        except UnicodeDecodeError:
+            yield (
+                before + 1,
+                [],
+                raw,
+                f"is not {options.encoding} text, here or shortly after: name the encoding (--encoding cp1252, for example)",
+            )
+            return
+        if fields:
+            yield before + 1, fields, raw, None
+        before = reader.line_num
+        raw.clear()
+
+
+def with_nulls(fields: list[str], raw: list[str], options: SimpleNamespace) -> Sequence[str | None]:
+    """The fields, those that mean NULL as None: no quoted one does."""
+    if options.null not in fields:
+        return fields
+    text, at = "".join(raw), 0
+    if '"' not in text:
+        return [None if field == options.null else field for field in fields]
+    found: list[str | None] = []
+    for field in fields:
+        quoted = QUOTED.match(text, at)
+        found.append(None if field == options.null and not quoted else field)
+        at = text.find(options.delimiter, quoted.end() if quoted else at) + 1
+    return found
+
+
+def batch(rows: list[tuple[Any, ...]], options: SimpleNamespace) -> pyarrow.RecordBatch:
+    """Rows as Arrow; those whose text is not of the encoding get a problem in place of their fields."""
+    import pyarrow
+
+    def made() -> pyarrow.RecordBatch:
+        kinds = [pyarrow.int64() if index == 1 else pyarrow.string() for index in range(len(rows[0]))]
+        arrays = [pyarrow.array(column, kind) for column, kind in zip(zip(*rows), kinds)]  # noqa: B905
+        return pyarrow.RecordBatch.from_arrays(arrays, ["src", "line", "problem", *[f"c{index}" for index in range(len(rows[0]) - 3)]])
+
+    try:
+        return made()
+    except UnicodeEncodeError:
+        says = f"is not {options.encoding} text: name the encoding (--encoding cp1252, for example)"
+        for index, (src, line, _, *fields) in enumerate(rows):
+            if any("\udc80" <= sign <= "\udcff" for field in fields if field for sign in field):
+                rows[index] = (src, line, says, *[None] * len(fields))
+        return made()

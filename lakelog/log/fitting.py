@@ -1,0 +1,86 @@
+"""How columns of frames and files become those of a topic, where nothing can be lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakelog.errors import InvalidRequest
+from lakelog.log.ndjson import not_rounded
+from lakelog.model.config import did_you_mean
+from lakelog.model.records import HEADERS, first_problem, nullable
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+    from pyspark.sql.types import DataType, StructType
+
+WIDER = {"tinyint": 1, "smallint": 2, "int": 3, "bigint": 4}
+
+
+def in_utc(column: Column) -> Column:
+    """A time without a zone as one in UTC, whatever zone the session is in."""
+    from pyspark.sql import functions as F
+
+    return F.concat(column.cast("string"), F.lit("Z")).try_cast("timestamp")
+
+
+def fitted(column: Column, have: DataType, want: DataType | str, name: str, *, text: bool) -> tuple[Column, Column | None]:
+    """A column as the topic's type, where nothing can be lost: (the column, a problem of single records where there can be one)."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import ArrayType, DecimalType, StructType
+
+    source, target = nullable(have).simpleString(), want if isinstance(want, str) else want.simpleString()
+    if source in (target, "void"):
+        return column if source == target else column.cast(want), None
+    if text and any(word in target for word in ("struct<", "array<", "map<", "variant")):
+        raise InvalidRequest(
+            f"Column {name}: a field of CSV cannot be {target}. Give its fields columns of their own, or use NDJSON.", column=name
+        )
+    if text or (source == "string" and target == "binary"):
+        if target == "binary":
+            return F.encode(column, "UTF-8"), None
+        cast = column.try_cast(want)
+        unread = cast.isNull() | ~not_rounded(column, cast, want) if isinstance(want, DecimalType) else cast.isNull()
+        return cast, F.when(column.isNotNull() & unread, F.concat(F.lit(f"{name} should be {target} but is "), F.substring(column, 1, 60)))
+    if source == "binary" and target == "string":
+        return column.cast("string"), F.when(~F.is_valid_utf8(column.cast("string")), F.lit(f"{name} is not UTF-8 text"))
+    if WIDER.get(source, 9) < WIDER.get(target, 0) or (source == "int" and name in ("partition", "_partition")):
+        return column.cast(want), None
+    if (source, target) == ("timestamp_ntz", "timestamp"):
+        return in_utc(column), None
+    if (source, target) == ("float", "double"):
+        return column.cast(want), None
+    if (
+        isinstance(have, DecimalType)
+        and isinstance(want, DecimalType)
+        and have.scale <= want.scale
+        and have.precision - have.scale <= want.precision - want.scale
+    ):
+        return column.cast(want), None
+    if isinstance(have, ArrayType) and target == HEADERS.replace(" ", ""):
+        same = nullable(have).simpleString()
+        if same == target:
+            return column, None
+    if isinstance(have, StructType) and isinstance(want, StructType):
+        return _fitted_struct(column, have, want, name)
+    raise InvalidRequest(f"Column {name} is {source}, the topic has {target}. Cast it before the append.", column=name)
+
+
+def _fitted_struct(column: Column, have: StructType, want: StructType, name: str) -> tuple[Column, Column | None]:
+    from pyspark.sql import functions as F
+
+    unknown = [field for field in have.names if field not in want.names]
+    if unknown:
+        raise InvalidRequest(
+            f"Unknown column {name}.{unknown[0]}.{did_you_mean(unknown[0], want.names)} Known here: {', '.join(want.names)}."
+        )
+    values, problems = [], []
+    for field in want.fields:
+        if field.name in have.names:
+            value, problem = fitted(
+                column.getField(field.name), have[field.name].dataType, field.dataType, f"{name}.{field.name}", text=False
+            )
+            problems.extend([] if problem is None else [problem])
+        else:
+            value = F.lit(None).cast(field.dataType)
+        values.append(value.alias(field.name))
+    return F.when(column.isNotNull(), F.struct(*values)), first_problem(problems) if problems else None
