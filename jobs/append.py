@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from lakelog.cli.settings import load
 from lakelog.errors import LakelogError
-from lakelog.log.identity import of_files
+from lakelog.inputs.identity import of_files
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -8,15 +8,15 @@ key, the winner under the topic's *ordering rule*. The folders are the architect
     topic.py      the verbs on one topic; commit_log.py: a topic as a commit log (KIP-27)
     operations/   what touches several tables of a topic: configure, repair, upgrade; intents, by which the next writer finishes them
     latest/       silver: the new part of the log is folded, compared with silver, written; views, status, verify
-    log/          bronze: a request is read, checked, numbered and appended; the log's end; reading
-    inputs/       CSV files, Arrow tables and Python values as frames
+    log/          bronze: records are numbered and appended under a guard; the log's end and state; reading
+    inputs/       a file, frame or list as a request: read, checked record by record, summed up
     delta/        everything that knows Delta, Spark's settings or the file system; foreign errors become lakelog's here
     model/        values and Spark expressions without I/O: records, ordering, config, segments, conditions, names
     results.py    what verbs return; errors.py: what they raise
 
 Each wing's ``__init__`` says which way data takes through its files. Where a change goes: a new header encoding is an expression in
 ``model/ordering.py`` and a value of ``compaction.header.encoding`` in ``model/config.py``; a new source format is a reader in
-``log/sources.py`` that yields a request; a new status figure is a field of ``results.TopicStatus`` computed in ``latest/status.py``.
+``inputs/sources.py`` that yields a request; a new status figure is a field of ``results.TopicStatus`` computed in ``latest/status.py``.
 Importing this package imports neither Spark nor Delta. The logger ``lakelog`` tells what verbs did (INFO) and when they try again (WARNING).
 """
 

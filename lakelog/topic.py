@@ -12,9 +12,9 @@ from lakelog.delta import table_properties
 from lakelog.delta.table_properties import IDENTITY, PREFIX
 from lakelog.errors import Conflict, InvalidRequest, OffsetOutOfRange, TopicNotFound
 from lakelog.inputs.csv import CsvOptions
+from lakelog.inputs.sources import FileOptions, requested
 from lakelog.latest import merge, silver, status, verify, views
 from lakelog.log import append, bronze, bulk
-from lakelog.log.sources import FileOptions, requested
 from lakelog.log.state import require_whole
 from lakelog.log.tail import LogEnd, log_end, true_end
 from lakelog.model import config

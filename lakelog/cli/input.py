@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lakelog.errors import InvalidRecords, InvalidRequest, LakelogError, NotFound
-from lakelog.log.sources import file_format
+from lakelog.inputs.sources import file_format
 
 STDIN = "standard input"
 # How many bad records an error lists.

@@ -103,7 +103,7 @@ def append(
             written: dict[str, Any] = {"delimiter": "\t" if delimiter == "\\t" else delimiter, "encoding": encoding, "null": null}
             form = "ndjson" if files == ["-"] and not format else format
             if bulk:
-                from lakelog.log.identity import of_files
+                from lakelog.inputs.identity import of_files
 
                 loaded = target.load(paths, format=form, **written, identity=of_files(paths), chunk=chunk, tell=tell, problems=listed)
                 return call.answer(loaded, output.loaded)

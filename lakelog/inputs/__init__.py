@@ -1,6 +1,8 @@
-"""Inputs that Spark does not read as strictly as a log needs, brought to frames; nothing here knows topics or tables.
+"""What an append is given, whatever its shape, as one kind of frame: the request; then checked record by record and summed up.
 
-csv.py reads CSV files (RFC 4180). Files are read by Python workers beside Spark's own tasks (files.py), never by the driver.
+sources.py takes a file, a frame or a list: files.py opens text files, csv.py and ndjson.py read them, fitting.py gives their columns the types
+that the topic declares. staging.py checks every record and sums the request up; refusal.py lists what is wrong. identity.py names an input by
+its content.
 
-May import `lakelog.errors` alone. Others use ``csv.frame``.
+May import delta and model. Others use ``sources.requested``, ``staging``, ``identity.of_files`` and ``csv.CsvOptions``.
 """

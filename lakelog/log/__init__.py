@@ -1,13 +1,11 @@
-"""Bronze, the log: how a request becomes records with permanent offsets, and how the log is read. Then: the log's format.
+"""Bronze, the log: how records get permanent offsets, and how the log is read. Then: the log's format.
 
-A request takes this way: sources.py (a file, frame or list as one kind of frame; ndjson.py for its lines,
-fitting.py for its columns) -> staging.py (checked record by
-record, summed up; refusal.py for what is wrong) -> conditions.py (expected offsets, KIP-27) and tokens.py -> append.py (one call) or bulk.py
-(a long file in chunks) -> bronze.py (offsets given, rows made) -> guard.py (one INSERT that holds only if the log still ends as known).
-tail.py reads the log's end and state; commits.py reads notes and names other writers; state.py changes the state; rows.py has the table's
-columns and control rows; inspection.py looks at every offset; identity.py names an input by its content.
+A batch that inputs/ has made ready takes this way: conditions.py (expected offsets, KIP-27) and tokens.py -> append.py (one call) or bulk.py (a
+long file in chunks) -> bronze.py (offsets given, rows made) -> guard.py (one INSERT that holds only if the log still ends as known). tail.py
+reads the log's end and state; commits.py reads notes and names other writers; state.py changes the state; rows.py has the table's columns and
+control rows; inspection.py looks at every offset.
 
-May import inputs, delta and model. Others use ``append``, ``bulk``, ``bronze``, ``state``, ``tail``, ``inspection`` and ``sources``.
+May import inputs, delta and model. Others use ``append``, ``bulk``, ``bronze``, ``state``, ``tail`` and ``inspection``.
 
 **Format 2**, for whoever writes a second reader or writer.
 

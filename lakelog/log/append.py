@@ -11,9 +11,10 @@ from typing import Any
 from lakelog.delta import tables
 from lakelog.delta.lock import held
 from lakelog.errors import Conflict, ExpectedOffsetMismatch, FencedEpoch, InvalidRequest, NotFound
-from lakelog.log import bronze, conditions, staging
-from lakelog.log.sources import FileOptions, requested
-from lakelog.log.staging import Batch
+from lakelog.inputs import staging
+from lakelog.inputs.sources import FileOptions, requested
+from lakelog.inputs.staging import Batch
+from lakelog.log import bronze, conditions
 from lakelog.log.tail import LogEnd, log_end
 from lakelog.log.tokens import Token, TokenKnown
 from lakelog.model.expectations import combined, stated

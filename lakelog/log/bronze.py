@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING
 from lakelog.delta import commit_file, failpoint, table_properties, tables
 from lakelog.delta.statement import interpreted
 from lakelog.errors import Conflict, FencedEpoch, InvalidRequest
+from lakelog.inputs.staging import Batch
 from lakelog.log import guard
 from lakelog.log.commits import note
 from lakelog.log.conditions import check
 from lakelog.log.rows import RECORD_COLUMNS, control_frame, control_row, log_rows, schema
-from lakelog.log.staging import Batch
 from lakelog.log.state import require_writable, state_row
 from lakelog.log.tail import LogEnd, log_end
 from lakelog.log.tokens import Token, TokenKnown

@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 
 from lakelog.delta import tables
 from lakelog.errors import InvalidRequest, Refused
-from lakelog.log import bronze, staging
+from lakelog.inputs import staging
+from lakelog.inputs.sources import Request
+from lakelog.inputs.staging import Batch
+from lakelog.log import bronze
 from lakelog.log.append import in_turn
-from lakelog.log.sources import Request
-from lakelog.log.staging import Batch
 from lakelog.log.tail import log_end
 from lakelog.log.tokens import ChunkToken, TokenKnown, chunks, remembered_since
 from lakelog.model.expectations import Expectation

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from lakelog.delta import tables
 from lakelog.errors import ExpectedOffsetMismatch
+from lakelog.inputs.staging import Batch
 from lakelog.log.rows import log_rows
-from lakelog.log.staging import Batch
 from lakelog.model.expectations import UNCONDITIONAL, Expectation
 from lakelog.model.topic_log import TopicLog
 

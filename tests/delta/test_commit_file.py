@@ -12,8 +12,9 @@ import pytest
 
 from lakelog.delta import commit_file, tables
 from lakelog.errors import Conflict, Damaged, InvalidRecords, NotFound, TopicNotFound
-from lakelog.log import bronze, staging
-from lakelog.log.sources import requested
+from lakelog.inputs import staging
+from lakelog.inputs.sources import requested
+from lakelog.log import bronze
 from lakelog.log.tail import log_end
 from lakelog.model.names import TableRef
 from tests.benchmarks.append import long_log

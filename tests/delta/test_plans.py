@@ -9,7 +9,7 @@ import pyarrow
 from pyarrow import parquet
 
 from lakelog.delta.plans import repeats
-from lakelog.log.sources import requested
+from lakelog.inputs.sources import requested
 
 
 def test_a_frame_is_read_twice_only_where_it_cannot_give_other_rows(spark: Any, lake: Any, tmp_path: Path) -> None:

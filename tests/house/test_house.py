@@ -21,12 +21,8 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "": ("topic", "commit_log"),
     "operations": ("create", "configure", "delete", "repair", "upgrade", "intents"),
     "latest": ("progress", "fold", "compare", "silver", "upsert", "evolution", "merge", "views", "status", "verify"),
-    "log": (
-        "rows", "commits", "inspection", "ndjson", "fitting", "sources", "refusal", "staging", "tail", "tokens", "conditions", "guard", "state", "bronze",
-        "append",
-        "bulk", "identity",
-    ),
-    "inputs": ("files", "csv"),
+    "log": ("rows", "commits", "inspection", "tail", "tokens", "conditions", "guard", "state", "bronze", "append", "bulk"),
+    "inputs": ("files", "csv", "ndjson", "fitting", "sources", "refusal", "staging", "identity"),
     "delta": (
         "failpoint", "prerequisites", "session", "errors", "location", "lock", "statement", "plans", "commit_file", "commits", "table_properties",
         "filesystem", "tables",
@@ -45,7 +41,7 @@ PLACE = {
 # Where rows come to the driver: bounded metadata behind the doors, and the printing of results.
 COLLECTORS = (
     "delta.plans", "delta.tables", "delta.commits", "delta.filesystem", "delta.table_properties",
-    "log.refusal", "log.staging", "log.tail", "log.tokens", "log.conditions", "log.inspection",
+    "inputs.refusal", "inputs.staging", "log.tail", "log.tokens", "log.conditions", "log.inspection",
     "log.bronze", "log.bulk", "latest.compare", "latest.progress", "latest.upsert", "latest.status", "latest.verify", "operations.repair",
     "lake.lake_table", "inputs.csv", "inputs.files", "cli.rows",
 )  # fmt: skip

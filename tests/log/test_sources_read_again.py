@@ -10,8 +10,9 @@ import pytest
 from pyarrow import parquet
 
 from lakelog.errors import Damaged, Refused
-from lakelog.log import bronze, staging
-from lakelog.log.sources import requested
+from lakelog.inputs import staging
+from lakelog.inputs.sources import requested
+from lakelog.log import bronze
 from lakelog.log.tail import log_end
 from tests.tables import versions
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakelog.errors import InvalidRequest
-from lakelog.log.ndjson import not_rounded
+from lakelog.inputs.ndjson import not_rounded
 from lakelog.model.config import did_you_mean
 from lakelog.model.records import HEADERS, first_problem, nullable
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakelog.errors import InvalidRecords
-from lakelog.log.sources import ORDER
+from lakelog.inputs.sources import ORDER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import tables
 from lakelog.errors import InvalidRequest
-from lakelog.log.refusal import refused
-from lakelog.log.sources import ORDER, Request
+from lakelog.inputs.refusal import refused
+from lakelog.inputs.sources import ORDER, Request
 from lakelog.model.config import LONG_MAX, TopicConfig
 from lakelog.model.expectations import UNCONDITIONAL
 from lakelog.model.records import any_set, constant, header_octets, instant, looked_up, octets

@@ -19,8 +19,8 @@ from lakelog.delta.plans import repeats
 from lakelog.errors import InvalidRequest
 from lakelog.inputs import csv
 from lakelog.inputs.csv import CsvOptions
-from lakelog.log.fitting import WIDER, fitted, in_utc
-from lakelog.log.ndjson import from_lines, from_records
+from lakelog.inputs.fitting import WIDER, fitted, in_utc
+from lakelog.inputs.ndjson import from_lines, from_records
 from lakelog.model.config import did_you_mean
 from lakelog.model.records import (
     FLAT_FIELDS,
