@@ -62,7 +62,7 @@ class Lake:
 
     def _repr_html_(self) -> str:
         columns = ["topic", "key", "value", "partitions", "rule"]
-        facts = [self._topic(name).describe() for name in (self.topics() if self.is_lake() else [])]
+        facts = [topic.describe() for topic in (self._standing() if self.is_lake() else [])]
         return html_table(columns, [[one.topic, one.key, one.value, str(one.partitions), one.rule] for one in facts])
 
     # ---- the lake itself ----
@@ -90,12 +90,11 @@ class Lake:
         after = {**self._own.defaults(), **parsed}
         after_all = {name: text for name, text in after.items() if settings.get(name, text) is not None}
         TopicConfig({}, after_all).check()
-        for name in self.topics():
-            self._topic(name).require_whole_for(after_all)
+        for topic in self._standing():
+            topic.require_whole_for(after_all)
         self._own.set_defaults({name: parsed.get(name) for name in settings})
         if silver.SHAPING & set(settings):
-            for name in self.topics():
-                topic = self._topic(name)
+            for topic in self._standing():
                 silver.follow(self.spark, topic.silver, topic.config)
 
     def upgrade(self) -> Upgraded:
@@ -113,7 +112,7 @@ class Lake:
         Cost: per topic two commits on each table, for the lake one.
         """
         stored = self._own.opened()
-        done = [sentence for name in self.topics() for sentence in upgrade.upgrade(self._topic(name).log, now=self.clock())]
+        done = [sentence for topic in self._standing() for sentence in upgrade.upgrade(topic.log, now=self.clock())]
         if int(stored[FORMAT]) < FORMAT_VERSION:
             table_properties.change(self.spark, self._own.table, {FORMAT: str(FORMAT_VERSION)})
             done.append(f"{self._own.table}: format {FORMAT_VERSION}")
@@ -175,6 +174,14 @@ class Lake:
 
     def _topic(self, name: str) -> Topic:
         return Topic(self.spark, self.root, name, self.clock, self._own.defaults)
+
+    def _standing(self) -> list[Topic]:
+        """The topics that are listed and there; one whose deletion was cut off may be listed still."""
+        found = []
+        for name in self.topics():
+            with contextlib.suppress(TopicNotFound):
+                found.append(self._topic(name))
+        return found
 
     def create_topic(
         self, name: str, *, key: str = "BINARY", value: str = "BINARY", partitions: int = 1, config: Mapping[str, Any] | None = None
