@@ -23,7 +23,6 @@ Importing this package imports neither Spark nor Delta. The logger ``lakelog`` t
 from __future__ import annotations
 
 import importlib
-import logging
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -77,7 +76,6 @@ _HOMES = {
     "delta.session": ("local_session",),
     "topic": ("Topic",),
 }  # fmt: skip
-logging.getLogger("lakelog").addHandler(logging.NullHandler())
 __version__ = "0.1.0"
 __all__ = [
     "Appended", "CommitLog", "Conflict", "Damaged", "ExpectedOffsetMismatch", "FencedEpoch", "GateFailed", "Invalid", "InvalidConfig", "InvalidRecords",

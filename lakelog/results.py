@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import html
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -27,6 +26,8 @@ def _plain(value: Any) -> Any:
 
 def html_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table as notebooks show it."""
+    import html
+
     head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
     body = "".join(f"<tr>{''.join(f'<td>{html.escape(text)}</td>' for text in row)}</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

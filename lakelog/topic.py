@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 MERGE_ATTEMPTS = 10
 LOGGER = logging.getLogger("lakelog")
+LOGGER.addHandler(logging.NullHandler())
 
 
 @dataclass(repr=False)

@@ -17,18 +17,13 @@ from typing import Annotated, Any
 
 import typer
 
-from lakelog.cli import output, rows
+from lakelog.cli import output
 from lakelog.cli.context import Call, Config, Debug, Json, Name, Root, Yes, verb
 from lakelog.cli.failure import failure, in_cli
-from lakelog.cli.input import as_files, problems_to, require_files
 from lakelog.cli.interrupt import Signals
-from lakelog.cli.progress import watching
 from lakelog.cli.topics import lakes, topics
-from lakelog.delta.tables import door
 from lakelog.errors import Damaged, InvalidRequest, LakelogError, TopicNotFound
-from lakelog.lake.query import begun
 from lakelog.model.config import did_you_mean
-from lakelog.model.point_in_time import moment
 
 app = typer.Typer(
     name="lakelog",
@@ -91,6 +86,9 @@ def append(
     problems: Annotated[Path | None, typer.Option(metavar="FILE", help="Write every bad record's place and reason there.")] = None,
 ) -> None:
     """Append files to a topic's log: as one batch, or with --bulk in chunks."""
+    from lakelog.cli.input import as_files, problems_to, require_files
+    from lakelog.cli.progress import watching
+
     expected = _offsets(expected_offset or [])
     if bulk and (expected or token or epoch is not None or "-" in files):
         raise InvalidRequest("--bulk names its chunks and expects their offsets itself: no --token, --expected-offset, --epoch or -.")
@@ -120,6 +118,8 @@ def merge(
     expected_version: Annotated[int | None, typer.Option(min=0, help="Refuse unless the latest table is at this version.")] = None,
 ) -> None:
     """Fold what was appended into the latest table."""
+    from lakelog.cli.progress import watching
+
     lake = call.lake(topic[:1], writing=True)
     done: list[Mapping[str, Any]] = []
     for number, one in enumerate(topic, start=1):
@@ -149,6 +149,10 @@ def sql(
 
     Of a topic orders: orders (live rows), orders_deleted (tombstones), orders_log (records).
     """
+    from lakelog.cli import rows
+    from lakelog.delta.tables import door
+    from lakelog.lake.query import begun
+
     _check_form(format)
     _check_at(at)
     begun(query)
@@ -169,6 +173,9 @@ def latest(
     limit: Limit = None,
 ) -> None:
     """Show a topic's latest table: a live row per key."""
+    from lakelog.cli import rows
+    from lakelog.delta.tables import door
+
     _check_form(format)
     _check_at(at)
     source = call.lake([topic]).topic(topic)
@@ -189,6 +196,8 @@ def read(
 
     --format json gives them as append takes them, --json with partition, offset and epoch.
     """
+    from lakelog.delta.tables import door
+
     _check_form(format)
     source = call.lake([topic]).topic(topic)
     with door(topic):
@@ -196,6 +205,8 @@ def read(
 
 
 def _read(found: Any, format: str, limit: int | None, *, whole: bool) -> None:
+    from lakelog.cli import rows
+
     if whole:
         output.document({"records": list(rows.records(found, placed=True))})
     elif format == "json":
@@ -310,6 +321,7 @@ def _check_form(form: str) -> None:
 
 def _check_at(at: str | None) -> None:
     from lakelog.lake.lake import system_clock
+    from lakelog.model.point_in_time import moment
 
     moment(at, now=system_clock())
 

@@ -133,7 +133,7 @@ def test_the_logger_tells_what_verbs_do_and_when_they_try_again(
     assert told[0] == ("INFO", "orders: appended 1 records at {0: (0, 1)}, version 1")
     assert told[1] == ("WARNING", "orders: another merge was first; try 2 of 10")
     assert told[2] == ("INFO", "orders: merged 1 records up to {0: 1}, version 1")
-    assert told[3] == ("INFO", "orders: configured {'segment.ms': '5000'}")
+    assert told[3] == ("INFO", "orders: configured {'segment.ms': 5000}")
 
 
 def test_lakes_and_topics_show_themselves(lake: Lake) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from lakelog import InvalidRequest, Lake, NotReady
+from lakelog import Invalid, InvalidRequest, Lake, NotReady
 from lakelog.cli import doctor, root
 from lakelog.cli.settings import Settings
 from tests.conftest import Answer
@@ -191,7 +191,7 @@ def test_a_configured_catalog_or_connector_is_fine() -> None:
 def test_python_gets_a_sentence_too(spark: SparkSession, place: Path) -> None:
     for named, kind, says in (
         (f"{place}/afile", InvalidRequest, "is a file. The root of a lake is a folder"),
-        ("/proc/lakelog", NotReady, "nothing can be written there"),
+        ("/proc/lakelog", Invalid, "Writers of this lake need the right to write there|nothing can be written there"),
         ("s3a://bucket/lake", NotReady, "org.apache.hadoop:hadoop-aws:3."),
         ("nfs://host/lake", NotReady, "Spark cannot open nfs://"),
         ("hdfs://no-such-host.invalid/lake", NotReady, "there is no host"),
