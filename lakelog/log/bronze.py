@@ -17,7 +17,7 @@ import json
 import random
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import commit_file, failpoint, table_properties, tables
@@ -149,7 +149,10 @@ def append(
             for index, share in sorted(batch.shares.items())
         }
         after = {index: _after(tail, pieces.get(index)) for index, tail in current.tails.items()}
-        text = note("append", batch=batch_id, attempts=attempt + 1, checked=current.version, ends=LogEnd(0, after, current.noted).ends())
+        text = note(
+            "append", batch=batch_id, attempts=attempt + 1, checked=current.version, ends=LogEnd(0, after, current.noted).ends(),
+            tails={index: astuple(after[index]) for index in pieces},
+        )  # fmt: skip
         try:
             rows, count = _rows(log, batch, pieces, epoch, batch_id, now, current.version, terms.token)
             failpoint.reach("append.before_write")
