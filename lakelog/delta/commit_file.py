@@ -51,13 +51,9 @@ def at(spark: SparkSession, table: TableRef, version: int) -> CommitFile | None:
     folder = _folder(spark, table)
     if folder is None:
         return None
-    try:
-        found = os.stat(os.path.join(folder, f"{version:020}.json"))
-    except OSError:
-        return None
     if os.path.exists(os.path.join(folder, f"{version + 1:020}.json")):
         return None
-    return CommitFile(version, found.st_ino, found.st_size, found.st_mtime_ns)
+    return _file(folder, version)
 
 
 def stands(spark: SparkSession, table: TableRef, seen: CommitFile | None) -> bool:
@@ -66,6 +62,12 @@ def stands(spark: SparkSession, table: TableRef, seen: CommitFile | None) -> boo
     Each look of Delta at a table lists the whole folder; this asks for two files.
     """
     return seen is not None and seen == at(spark, table, seen.version)
+
+
+def is_there(spark: SparkSession, table: TableRef, seen: CommitFile) -> bool:
+    """Whether a commit is still the table's, the newest or not: it is the same table. One file is asked for."""
+    folder = _folder(spark, table)
+    return folder is not None and seen == _file(folder, seen.version)
 
 
 def note(spark: SparkSession, table: TableRef, version: int) -> str | None:
@@ -87,6 +89,14 @@ def is_gone(spark: SparkSession, table: TableRef) -> bool:
     """Whether a table on this machine's disk is no more; False for tables elsewhere."""
     folder = _folder(spark, table)
     return folder is not None and not os.path.isdir(folder)
+
+
+def _file(folder: str, version: int) -> CommitFile | None:
+    try:
+        found = os.stat(os.path.join(folder, f"{version:020}.json"))
+    except OSError:
+        return None
+    return CommitFile(version, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 def _folder(spark: SparkSession, table: TableRef) -> str | None:

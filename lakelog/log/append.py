@@ -15,7 +15,7 @@ from lakelog.inputs import staging
 from lakelog.inputs.sources import FileOptions, requested
 from lakelog.inputs.staging import Batch
 from lakelog.log import bronze, conditions
-from lakelog.log.tail import LogEnd, log_end
+from lakelog.log.tail import LogEnd, followed, log_end
 from lakelog.log.tokens import Token, TokenKnown
 from lakelog.model.expectations import combined, stated
 from lakelog.model.topic_log import TopicLog
@@ -56,7 +56,8 @@ def append(
     mark = Token(asked.token) if asked.token is not None else None
     if mark is not None and (answer := mark.remembered(log, now)) is not None:
         return _repeated(log, name, mark, answer), known
-    captured = log_end(log, known=known)
+    seen = None if known is None else followed(log, known)
+    captured = seen or log_end(log, known=known)
     if asked.epoch not in (None, captured.epoch):
         captured = log_end(log)
         _check_epoch(name, asked.epoch, captured.epoch)
@@ -73,7 +74,7 @@ def append(
         return _written(log, name, batch, terms, captured, answer_checked, now)
     except (ExpectedOffsetMismatch, FencedEpoch):
         # What was seen before may be old without a sign of it, where a mounted file system remembers: only what Delta says now refuses.
-        if captured is not known:
+        if captured is not seen:
             raise
     return _written(log, name, batch, terms, log_end(log), answer_checked, now)
 
@@ -106,13 +107,14 @@ def in_turn(log: TopicLog, captured: LogEnd) -> Iterator[LogEnd]:
     Raises:
         FencedEpoch: the log was restored since its end was looked at.
 
-    Cost: nothing where no other writer was there meanwhile; else a look at the log's end.
+    Cost: next to nothing where there were other appends at most meanwhile; else a look at the log's end.
     """
     with held(log.spark, log.table):
         current = captured
         # Where the table is gone or was changed, the statement that writes says what that means.
         with contextlib.suppress(Conflict, NotFound):
-            current = captured if captured.file is None else log_end(log, sorted(captured.tails), captured)
+            if captured.file is not None:
+                current = followed(log, captured) or log_end(log, sorted(captured.tails), captured)
         if current.epoch != captured.epoch:
             raise FencedEpoch(
                 f"{log.table}: the log was restored while the append ran: epoch {current.epoch} instead of {captured.epoch}. Nothing was"

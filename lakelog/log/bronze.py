@@ -136,7 +136,10 @@ def append(
             for index, share in sorted(batch.shares.items())
         }
         after = {index: _after(tail, pieces.get(index), batch_id) for index, tail in current.tails.items()}
-        text = note("append", batch=batch_id, attempts=attempt + 1, checked=current.version, ends=LogEnd(0, after, current.noted).ends())
+        text = note(
+            "append", batch=batch_id, attempts=attempt + 1, checked=current.version, ends=LogEnd(0, after, current.noted).ends(),
+            tails={index: after[index].to_note() for index in pieces},
+        )  # fmt: skip
         try:
             rows, count = _rows(log, batch, pieces, epoch, batch_id, now, current.version, terms.token)
             failpoint.reach("append.before_write")

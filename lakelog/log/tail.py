@@ -234,3 +234,22 @@ def _read(
             content = json.loads(last["control"])
             found[index] = Tail(index, end, last["segment"], content["octets"], content["first"], last["batch"], state)
     return found
+
+
+def followed(log: TopicLog, known: LogEnd) -> LogEnd | None:
+    """The log's end after the appends that were committed since ``known``, by their notes; None where the files of the table do not tell it.
+
+    Only where nothing else was committed meanwhile, and the table is on this machine's disk. No Spark job: a file is opened for each append.
+    """
+    if known.file is None or not known.covers(range(log.partitions)) or not commit_file.is_there(log.spark, log.table, known.file):
+        return None
+    version, tails, noted, newest = known.version, dict(known.tails), dict(known.noted), known.batch
+    while version < known.version + LOOK_BACK and (text := commit_file.note(log.spark, log.table, version + 1)) is not None:
+        found = json.loads(text)
+        if found.get("lakelog") != "append" or "tails" not in found:
+            return None
+        tails |= {int(index): tails[int(index)].appended(found["batch"], tail) for index, tail in found["tails"].items()}
+        noted |= {int(index): int(end) for index, end in found["ends"].items()}
+        version, newest = version + 1, found["batch"]
+    file = commit_file.at(log.spark, log.table, version)
+    return None if file is None else LogEnd(version, tails, noted, newest, file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakelog.model.log_state import PartitionState
@@ -26,6 +27,15 @@ class Tail:
     def epoch(self) -> int:
         """The generation of the log."""
         return self.state.epoch
+
+    def to_note(self) -> list[int | None]:
+        """What the note of the append that ended here says of it."""
+        return [self.end, self.segment, self.octets, self.first_ms]
+
+    def appended(self, batch: str, noted: Sequence[int | None]) -> Tail:
+        """The end after an append, by its note; an append changes no state."""
+        end, segment, octets, first_ms = noted
+        return Tail(self.partition, end or 0, segment or 0, octets or 0, first_ms, batch, self.state)
 
     @classmethod
     def empty(cls, state: PartitionState) -> Tail:

@@ -15,7 +15,7 @@ from lakelog.errors import Conflict, Damaged, InvalidRecords, NotFound, TopicNot
 from lakelog.inputs import staging
 from lakelog.inputs.sources import requested
 from lakelog.log import bronze
-from lakelog.log.tail import log_end
+from lakelog.log.tail import followed, log_end
 from lakelog.model.names import TableRef
 from tests.benchmarks.append import long_log
 from tests.tables import versions
@@ -164,6 +164,34 @@ def test_what_others_appended_to_other_partitions_during_an_append_is_merged(lak
     mine._end = end
     merged = mine.merge()
     assert (merged.inserted, merged.remaining, merged.to_offsets) == (2, 0, {0: 1, 1: 1})
+
+
+def test_the_appends_of_others_are_followed_by_their_notes_and_all_else_is_read(lake: Lake) -> None:
+    mine, other = topic_of(lake, "t", partitions=3), lake.topic("t")
+    mine.append([record("a", 0)])
+    known = mine._end
+    assert followed(mine.log, known) == known
+    other.append([record("b", 1), record("c", 2)])
+    other.configure({"segment.ms": 1})
+    assert followed(mine.log, known) is None
+    mine.append([record("d", 0)])
+    known = mine._end
+    lake.clock.tick(10)
+    other.append([record("e", 0)], token="e")
+    other.append([record("f", 2)])
+    found, read = followed(mine.log, known), log_end(mine.log)
+    assert (found.version, found.tails, found.batch, found.file, found.ends()) == (
+        read.version, read.tails, read.batch, read.file, read.ends(),
+    )  # fmt: skip
+    assert found.tails[0].segment == 2
+    assert mine.append([record("g", 0)]).offsets == {0: (3, 4)}
+    known = mine._end
+    lake.delete_topic("t")
+    again = topic_of(lake, "t", partitions=3)
+    for key in "abcdefg":
+        again.append([record(key, 0)])
+    assert followed(mine.log, known) is None
+    assert mine.append([record("h", 0)]).offsets == {0: (7, 8)}
 
 
 def test_a_log_that_the_session_cached_is_read_as_it_is(lake: Lake) -> None:

@@ -51,7 +51,7 @@ def attempts(lake: Lake, topic: Any) -> list[int]:
 
 
 def test_commits_whose_renames_meet_have_one_winner_each(lake: Lake, tmp_path: Path) -> None:
-    """Two processes append while every rename takes two seconds after Delta looked; without a lock both are told that they won."""
+    """Two processes append while every rename takes two seconds after Delta looked; without a lock the later one replaces the other's commit."""
     topic = lake.create_topic("t", key="STRING", value="STRING")
     plans = [{"root": lake.root, "topic": "t", "name": f"w{index}", "mode": "plain", "count": 4} for index in range(2)]
     lines = race(plans, preload=slow_renames(tmp_path, 2.0))
