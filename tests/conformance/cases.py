@@ -35,9 +35,9 @@ class Case:
         return self.merges == "exact"
 
     @property
-    def partial(self) -> bool:
-        """Whether steps are passed over."""
-        return any(step["do"] in support.PASSED_OVER for step in self.steps)
+    def passed_over(self) -> list[str]:
+        """The verbs whose steps are passed over: the case waits for them, however the rest of it goes."""
+        return sorted({step["do"] for step in self.steps} & support.PASSED_OVER)
 
 
 def read(folder: Path) -> list[Case]:
@@ -98,7 +98,7 @@ def model_record(record: dict[str, Any], clock: int) -> Record:
 
 def _needs_cleaning(case: Case) -> Iterator[str]:
     """Steps after a passed-over clean that only pass where it really ran: an expired delete, records that are gone, a refusal for their sake."""
-    if not case.partial:
+    if not case.passed_over:
         return
     if case.id in support.ABOUT_THE_CLEANER:
         yield "verb clean (the case is about it)"

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from tests.conformance import support
 from tests.conformance.cases import DEFAULT, Case, covering, read, waits_for
 from tests.conformance.runner import run
 from tests.conformance.script import cost
@@ -26,6 +25,7 @@ class Choice:
         self.all = read(Path(folder) if folder else DEFAULT)
         self.waiting = {case.id: waits_for(case) for case in self.all if waits_for(case)}
         self.runnable = [case for case in self.all if case.id not in self.waiting]
+        self.whole = [case for case in self.runnable if not case.passed_over]
         self.quick = self.runnable if folder else covering(self.runnable, cost)
         self.complete = folder is not None
 
@@ -41,21 +41,23 @@ def _choice(config: pytest.Config) -> Choice:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One test per case. The quick suite has a subset with every rule in it, and every case that waits, as a skip that says for what."""
-    if "case" not in metafunc.fixturenames:
-        return
-    choice = _choice(metafunc.config)
-    quick = metafunc.definition.get_closest_marker("long") is None
-    if quick:
-        cases = [*choice.quick, *[case for case in choice.all if case.id in choice.waiting]]
-    else:
+    """One test per case."""
+    if "case" in metafunc.fixturenames:
+        metafunc.parametrize("case", parameters(_choice(metafunc.config), quick=metafunc.definition.get_closest_marker("long") is None))
+
+
+def parameters(choice: Choice, *, quick: bool) -> list[Any]:
+    """The cases of a suite, as pytest takes them: quick is a subset with every rule in it, and every case that waits, as a skip that says for
+    what; long is all that can run."""
+    cases = [*choice.quick, *[case for case in choice.all if case.id in choice.waiting]]
+    if not quick:
         cases = [] if choice.complete else choice.runnable
     params = []
     for case in cases:
         reasons = choice.waiting.get(case.id)
         marks = [pytest.mark.skip(reason=f"{case.id} waits: {', '.join(reasons)}")] if reasons else []
         params.append(pytest.param(case, id=case.id, marks=marks))
-    metafunc.parametrize("case", params)
+    return params
 
 
 @pytest.fixture(scope="session")
@@ -97,21 +99,21 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Name the cases that ran in part, and those that wait with what they wait for: none is silently absent."""
+    """Name the cases that ran in part and so wait, and those that did not run, with what they wait for: none is silently absent."""
     ran = config.stash.get(RAN, None)
     if ran is None:
         return
     choice = _choice(config)
-    partial = [case.id for case in choice.runnable if case.id in ran and case.partial]
+    partial = [case for case in choice.runnable if case.id in ran and case.passed_over]
     terminalreporter.section("conformance cases")
     left = len(choice.runnable) - len(ran)
-    terminalreporter.write_line(f"{len(ran)} ran, {left} more can run (long suite), {len(choice.waiting)} wait")
-    if partial:
-        verbs = " and ".join(sorted(support.PASSED_OVER))
-        terminalreporter.write_line(
-            f"partial, {verbs} passed over and the log after them not compared ({len(partial)}): {' '.join(partial)}"
-        )
+    terminalreporter.write_line(
+        f"{len(ran) - len(partial)} ran, {len(partial)} ran in part and wait, {left} more can run (long suite), {len(choice.waiting)} wait"
+    )
     by_reason: dict[str, list[str]] = {}
+    for case in partial:
+        verbs = " and ".join(f"verb {name}" for name in case.passed_over)
+        by_reason.setdefault(f"{verbs} (passed over, the log after it not compared)", []).append(case.id)
     for name, reasons in choice.waiting.items():
         by_reason.setdefault(", ".join(reasons), []).append(name)
     for reason, names in sorted(by_reason.items()):

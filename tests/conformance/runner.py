@@ -31,7 +31,6 @@ class Seat:
     script: Script
     base: int
     failures: list[str] = field(default_factory=list)
-    cleaned: bool = False
 
     @property
     def case(self) -> Case:
