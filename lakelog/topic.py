@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import table_properties
 from lakelog.delta.table_properties import IDENTITY, PREFIX
-from lakelog.errors import Conflict, InvalidRequest, OffsetOutOfRange, TopicNotFound
+from lakelog.errors import Conflict, InvalidRequest, NotReady, OffsetOutOfRange, TopicNotFound
 from lakelog.inputs.csv import CsvOptions
 from lakelog.latest import evolution, merge, silver, status, verify, views
 from lakelog.log import append, bronze, bulk
@@ -25,6 +25,9 @@ from lakelog.model.topic_log import TopicLog
 from lakelog.results import Appended, Loaded, Merged, Position, TopicDescription, TopicStatus, Verified
 
 if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
     from pyspark.sql import DataFrame, SparkSession
 
 MERGE_ATTEMPTS = 10
@@ -93,7 +96,7 @@ class Topic:
 
     def append(
         self,
-        source: DataFrame | str | Sequence[str] | Sequence[Mapping[str, Any]],
+        source: Any,
         *,
         format: str | None = None,
         delimiter: str = ",",
@@ -108,14 +111,17 @@ class Topic:
         Takes: a DataFrame of records (columns ``key``, ``value``, and where wanted ``headers``, ``timestamp``, ``tombstone``,
         ``partition``, ``expected_offset``; frames of Spark's Kafka source as they are) or of flat columns (the fields of key and
         value, ``_timestamp``, ``_headers``, ``_tombstone``, ``_partition``, ``_expected_offset``); a path or a list of paths
-        (NDJSON, CSV, Parquet; ``.gz``); or a list of dicts, each as an NDJSON line would have it. Records without a partition go to
-        ``pmod(xxhash64(key), partitions)``, records without a timestamp get the clock.
+        (NDJSON, CSV, Parquet; ``.gz``), as text or `pathlib.Path`; frames of pandas and polars, Arrow tables and record batches, with the columns
+        of a DataFrame; or records: a dict, or any iterable of dicts (a generator is consumed in batches), each as an NDJSON line would have it,
+        with values as Python has them too: `bytes`, `Decimal`, `datetime`, `date`, `UUID` (as text), NaN for FLOAT and DOUBLE; a record's
+        ``timestamp`` in milliseconds or as a `datetime`, of which milliseconds are kept. Times without a zone are UTC. Records without a
+        partition go to ``pmod(xxhash64(key), partitions)``, records without a timestamp get the clock.
 
         Gives: for each partition the offsets [first, end) the records got, dense, in input order: frames in the order of their
         partitions, files by path, then by position in the file.
 
         Args:
-            source: the records.
+            source: the records, as above.
             format: of files whose names do not tell it: ``ndjson``, ``csv`` or ``parquet``.
             delimiter: of CSV.
             encoding: of CSV, as Python names it: ``cp1252``, ``utf-16``.
@@ -286,6 +292,26 @@ class Topic:
             NotFound: that version or time cannot be read (``snapshot.retention.ms``).
         """
         return views.live(self.rows(at), self.types)
+
+    def to_arrow(self, at: At = None) -> pyarrow.Table:
+        """`latest` as an Arrow table in this process' memory; of the log: ``topic.read(…).toArrow()``."""
+        return self.latest(at).toArrow()
+
+    def to_pandas(self, at: At = None) -> pandas.DataFrame:
+        """`latest` as a pandas DataFrame in this process' memory; of the log: ``topic.read(…).toArrow().to_pandas()``."""
+        return self.to_arrow(at).to_pandas()
+
+    def to_polars(self, at: At = None) -> polars.DataFrame:
+        """`latest` as a polars DataFrame in this process' memory; of the log: ``polars.from_arrow(topic.read(…).toArrow())``.
+
+        Raises:
+            NotReady: polars is not installed.
+        """
+        try:
+            import polars
+        except ImportError as error:
+            raise NotReady("polars is not installed: pip install polars.") from error
+        return polars.from_arrow(self.to_arrow(at))
 
     def deleted(self, at: At = None) -> DataFrame:
         """The tombstones with their payload, in the columns of `latest`."""

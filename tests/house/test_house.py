@@ -21,7 +21,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "log": (
         "rows", "ndjson", "fitting", "sources", "refusal", "staging", "tail", "tokens", "conditions", "guard", "bronze", "append", "bulk", "identity",
     ),
-    "inputs": ("files", "csv"),
+    "inputs": ("files", "csv", "arrow", "values"),
     "delta": (
         "failpoint", "prerequisites", "session", "errors", "statement", "commit_file", "table_properties", "filesystem", "tables",
     ),
@@ -37,7 +37,7 @@ PLACE = {
 # Where rows come to the driver: bounded metadata behind the doors, and the printing of results.
 COLLECTORS = (
     "delta.tables", "delta.table_properties", "log.refusal", "log.staging", "log.tail", "log.tokens", "log.conditions", "log.bronze", "log.bulk",
-    "inputs.csv", "inputs.files",
+    "inputs.arrow", "inputs.csv", "inputs.files",
     "latest.compare", "latest.progress", "latest.silver", "latest.status", "latest.verify", "lake.lake_table", "cli.output",
 )  # fmt: skip
 BANNED_CALLS = {
