@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import table_properties
 from lakelog.delta.table_properties import IDENTITY, PREFIX
-from lakelog.errors import Conflict, InvalidRequest, OffsetOutOfRange, TopicNotFound
+from lakelog.errors import Conflict, InvalidRequest, NotReady, OffsetOutOfRange, TopicNotFound
 from lakelog.inputs.csv import CsvOptions
 from lakelog.inputs.sources import FileOptions, requested
 from lakelog.latest import merge, silver, status, verify, views
@@ -28,6 +28,9 @@ from lakelog.operations import configure, intents, repair
 from lakelog.results import Appended, Loaded, Merged, Position, Repaired, TopicDescription, TopicStatus, Verified, html_table
 
 if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
     from pyspark.sql import DataFrame, SparkSession
 
 MERGE_ATTEMPTS = 10
@@ -110,7 +113,7 @@ class Topic:
 
     def append(
         self,
-        source: DataFrame | str | Sequence[str] | Sequence[Mapping[str, Any]],
+        source: Any,
         *,
         format: str | None = None,
         delimiter: str = ",",
@@ -126,14 +129,17 @@ class Topic:
         Takes: a DataFrame of records (columns ``key``, ``value``, and where wanted ``headers``, ``timestamp``, ``tombstone``,
         ``partition``, ``expected_offset``; frames of Spark's Kafka source as they are) or of flat columns (the fields of key and
         value, ``_timestamp``, ``_headers``, ``_tombstone``, ``_partition``, ``_expected_offset``); a path or a list of paths
-        (NDJSON, CSV, Parquet; ``.gz``); or a list of dicts, each as an NDJSON line would have it. Records without a partition go to
-        ``pmod(xxhash64(key), partitions)``, records without a timestamp get the clock.
+        (NDJSON, CSV, Parquet; ``.gz``), as text or `pathlib.Path`; frames of pandas and polars, Arrow tables and record batches, with the columns
+        of a DataFrame; or records: a dict, or any iterable of dicts (a generator is consumed in batches), each as an NDJSON line would have it,
+        with values as Python has them too: `bytes`, `Decimal`, `datetime`, `date`, `UUID` (as text), NaN for FLOAT and DOUBLE; a record's
+        ``timestamp`` in milliseconds or as a `datetime`, of which milliseconds are kept. Times without a zone are UTC. Records without a
+        partition go to ``pmod(xxhash64(key), partitions)``, records without a timestamp get the clock.
 
         Gives: for each partition the offsets [first, end) the records got, dense, in input order: frames in the order of their
         partitions, files by path, then by position in the file.
 
         Args:
-            source: the records.
+            source: the records, as above.
             format: of files whose names do not tell it: ``ndjson``, ``csv`` or ``parquet``.
             delimiter: of CSV.
             encoding: of CSV, as Python names it: ``cp1252``, ``utf-16``.
@@ -362,6 +368,26 @@ class Topic:
         if at is None:
             self.require_sound()
         return views.live(self.rows(at), self.types)
+
+    def to_arrow(self, at: At = None) -> pyarrow.Table:
+        """`latest` as an Arrow table in this process' memory; of the log: ``topic.read(…).toArrow()``."""
+        return self.latest(at).toArrow()
+
+    def to_pandas(self, at: At = None) -> pandas.DataFrame:
+        """`latest` as a pandas DataFrame in this process' memory; of the log: ``topic.read(…).toArrow().to_pandas()``."""
+        return self.to_arrow(at).to_pandas()
+
+    def to_polars(self, at: At = None) -> polars.DataFrame:
+        """`latest` as a polars DataFrame in this process' memory; of the log: ``polars.from_arrow(topic.read(…).toArrow())``.
+
+        Raises:
+            NotReady: polars is not installed.
+        """
+        try:
+            import polars
+        except ImportError as error:
+            raise NotReady("polars is not installed: pip install polars.") from error
+        return polars.from_arrow(self.to_arrow(at))
 
     def deleted(self, at: At = None) -> DataFrame:
         """The tombstones with their payload, in the columns of `latest`."""

@@ -43,8 +43,12 @@ def fitted(column: Column, have: DataType, want: DataType | str, name: str, *, t
         return cast, F.when(column.isNotNull() & unread, F.concat(F.lit(f"{name} should be {target} but is "), F.substring(column, 1, 60)))
     if source == "binary" and target == "string":
         return column.cast("string"), F.when(~F.is_valid_utf8(column.cast("string")), F.lit(f"{name} is not UTF-8 text"))
-    if WIDER.get(source, 9) < WIDER.get(target, 0) or (source == "int" and name in ("partition", "_partition")):
+    if WIDER.get(source, 9) < WIDER.get(target, 0):
         return column.cast(want), None
+    if source in WIDER and target in WIDER:
+        cast = column.try_cast(want)
+        says = F.concat(F.lit(f"{name} should be {target} but is "), column.cast("string"))
+        return cast, F.when(column.isNotNull() & cast.isNull(), says)
     if (source, target) == ("timestamp_ntz", "timestamp"):
         return in_utc(column), None
     if (source, target) == ("float", "double"):

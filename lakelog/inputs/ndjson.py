@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
-import json
+import itertools
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import tables
-from lakelog.errors import InvalidRequest
+from lakelog.inputs import values
 from lakelog.model.records import MANY, RECORD_FIELDS, Types, ddl, first_problem, from_ms, timestamp_problem
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
+# Records of this process are handed to Spark so many at a time.
+BATCH = 100_000
 # The second field of a framed line. No line can know it.
 END = uuid.uuid4().hex
 # Octets in hexadecimal: two digits each.
 HEX = r"\A([0-9A-Fa-f]{2})*\z"
 
 
-def from_records(spark: SparkSession, records: Sequence[Mapping[str, Any]], types: Types) -> DataFrame:
-    """Records as Python values, each as an NDJSON line would have it, as a request."""
+def from_records(spark: SparkSession, records: Iterable[Mapping[str, Any]], types: Types) -> DataFrame:
+    """Records as Python values, each as an NDJSON line would have it, as a request; consumed in batches."""
     from pyspark.sql import functions as F
 
-    try:
-        lines = [(json.dumps(record, ensure_ascii=False, allow_nan=False),) for record in records]
-    except (TypeError, ValueError) as error:
-        raise InvalidRequest(f"A record holds a value that JSON cannot carry ({error}); octets are written {{'hex': '…'}}.") from error
-    frame = tables.small_frame(spark, "text STRING", lines).coalesce(1)
+    lines, frames = values.lines(records, {"key": types.key, "value": types.value}), []
+    while batch := [(line,) for line in itertools.islice(lines, BATCH)]:
+        frames.append(tables.small_frame(spark, "text STRING", batch).coalesce(1))
+    # Side by side: a union within a union for each batch would be nested too deep.
+    while len(frames) > 1:
+        frames = [left.unionAll(right) for left, right in zip(frames[::2], frames[1::2])] + frames[len(frames) // 2 * 2 :]  # noqa: B905
+    frame = frames[0] if frames else tables.small_frame(spark, "text STRING", [])
     return from_lines(frame.select(F.lit(None).cast("string").alias("src"), F.lit(0).cast("bigint").alias("block"), "text"), types)
 
 
@@ -176,8 +180,8 @@ def _problem(json: Column, kind: DataType, where: Column) -> Column:
     if isinstance(kind, ArrayType):
         elements, inside = F.try_variant_get(json, "$", "array<variant>"), kind.elementType
     elif isinstance(kind, MapType) and kind.keyType.simpleString() == "string":
-        values = F.try_variant_get(json, "$", "map<string,variant>")
-        elements, inside = F.map_values(values), kind.valueType
+        elements_by_name = F.try_variant_get(json, "$", "map<string,variant>")
+        elements, inside = F.map_values(elements_by_name), kind.valueType
     else:
         return wrong(_fits(json, tag, kind))
     problems = F.transform(elements, lambda one: _problem(one, inside, F.concat(where, F.lit("[]"))))

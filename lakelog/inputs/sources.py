@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import tables
 from lakelog.delta.plans import repeats
 from lakelog.errors import InvalidRequest
-from lakelog.inputs import csv
+from lakelog.inputs import arrow, csv
 from lakelog.inputs.csv import CsvOptions
 from lakelog.inputs.fitting import WIDER, fitted, in_utc
 from lakelog.inputs.ndjson import from_lines, from_records
@@ -70,28 +70,48 @@ class FileOptions:
 
 
 def requested(spark: SparkSession, source: Any, how: FileOptions | None, types: Types) -> Request:
-    """What an append was given as a request: a DataFrame, a path, a list of paths, or a list of dicts.
+    """What an append was given (see `Topic.append`) as a request.
 
     Raises:
         InvalidRequest: it is none of these, or its columns, its files or their format do not fit.
     """
     how = how or FileOptions()
-    if isinstance(source, str):
+    if isinstance(source, (str, os.PathLike)):
         source = [source]
-    if isinstance(source, (list, tuple)):
-        if all(isinstance(item, Mapping) for item in source):
-            return Request(from_records(spark, source, types), repeatable=True, held=True)
-        if all(isinstance(item, str) for item in source):
-            named = file_format(source, how.form)
-            if named != "csv" and how.csv != CsvOptions():
-                raise InvalidRequest(f"delimiter, encoding and null say how CSV is written; these files are {named}.")
-            with tables.door(", ".join(source[:3])), tables.source_door():
-                rows = from_files(spark, [readable(path) for path in source], named, types, how.csv)
-            return Request(rows, named == "parquet", text_files=tuple(source) if named == "ndjson" else (), numbered=named == "csv")
+    if isinstance(source, (list, tuple)) and source and all(isinstance(item, (str, os.PathLike)) for item in source):
+        return _of_files(spark, [os.fspath(item) for item in source], how, types)
+    if how != FileOptions():
+        raise InvalidRequest("format, delimiter, encoding and null are for files; the source is none.")
     if hasattr(source, "sparkSession"):
         level = source.storageLevel
         return Request(from_frame(source, types), repeatable=level.useMemory or level.useDisk or repeats(source))
-    raise InvalidRequest("append takes a DataFrame, a path, a list of paths, or a list of dicts (one record each).")
+    if arrow.is_arrow(source):
+        return Request(from_frame(arrow.frame(spark, source), types), repeatable=True, held=True)
+    if isinstance(source, Iterable) and not isinstance(source, (bytes, bytearray)):
+        records = [source] if isinstance(source, Mapping) else source
+        return Request(from_records(spark, records, types), repeatable=True, held=True)
+    raise InvalidRequest(
+        f"append takes no {type(source).__name__}, but a frame (Spark, pandas, polars, Arrow), a path or a list of paths, or records: a dict, or"
+        " a list or any other iterable of dicts."
+    )
+
+
+def _of_files(spark: SparkSession, paths: Sequence[str], how: FileOptions, types: Types) -> Request:
+    named = file_format(paths, how.form)
+    if named != "csv" and how.csv != CsvOptions():
+        raise InvalidRequest(f"delimiter, encoding and null say how CSV is written; these files are {named}.")
+    exact = [readable(path) for path in paths]
+    with tables.door(", ".join(paths[:3])), tables.source_door():
+        if named == "csv":
+            return Request(from_csv(spark, exact, types, how.csv), numbered=True)
+        if named == "parquet":
+            rows, repeatable = from_parquet(spark, exact, types)
+            return Request(rows, repeatable)
+        from pyspark.sql import functions as F
+
+        path, start = F.col("_metadata.file_path"), F.col("_metadata.file_block_start")
+        lines = spark.read.text(exact).select(path.alias("src"), start.alias("block"), F.col("value").alias("text"))
+        return Request(from_lines(lines, types), text_files=tuple(paths))
 
 
 def file_format(paths: Sequence[str], stated: str | None) -> str:
@@ -127,19 +147,11 @@ def readable(path: str) -> str:
     return re.sub(r"([\[\]{}*?\\])", r"\\\1", path) if os.path.exists(path) else path
 
 
-def from_files(spark: SparkSession, paths: Sequence[str], form: str, types: Types, how: CsvOptions) -> DataFrame:
-    """Files as a request. CSV and Parquet hold records or flat columns, as a frame does; NDJSON holds a record a line."""
+def from_csv(spark: SparkSession, paths: Sequence[str], types: Types, how: CsvOptions) -> DataFrame:
+    """CSV files as a request: of records or of flat columns, as a frame has them."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StringType, StructField, StructType
 
-    path, start = F.col("_metadata.file_path"), F.col("_metadata.file_block_start")
-    if form == "ndjson":
-        lines = spark.read.text(list(paths)).select(path.alias("src"), start.alias("block"), F.col("value").alias("text"))
-        return from_lines(lines, types)
-    from_file = [path.alias(SRC), start.alias(BLOCK)]
-    if form == "parquet":
-        frame = spark.read.parquet(*paths)
-        return _request(frame.select(*from_file, *[F.col(_tick(name)) for name in frame.columns]), frame.schema, types, text=False)
     frame, names = csv.frame(spark, paths, how)
     schema = StructType([StructField(name, StringType()) for name in names])
     shown = frame.select(
@@ -149,13 +161,31 @@ def from_files(spark: SparkSession, paths: Sequence[str], form: str, types: Type
     return _request(shown, schema, types, text=True, nulls_stated=how.null is not None)
 
 
+def from_parquet(spark: SparkSession, paths: Sequence[str], types: Types) -> tuple[DataFrame, bool]:
+    """Parquet files as a request, and whether it is repeatable. Those with nanoseconds, which Spark does not read, are read by pyarrow."""
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as F
+
+    try:
+        frame = spark.read.parquet(*paths)
+    except AnalysisException as error:
+        if "PARQUET_TYPE_ILLEGAL" not in str(error):
+            raise
+        return from_frame(arrow.parquet(spark, paths), types), False
+    place = [F.col("_metadata.file_path").alias(SRC), F.col("_metadata.file_block_start").alias(BLOCK)]
+    return _request(frame.select(*place, *[F.col(_tick(name)) for name in frame.columns]), frame.schema, types, text=False), True
+
+
 def from_frame(frame: DataFrame, types: Types) -> DataFrame:
     """A DataFrame of records (it has a ``key`` column) or of flat columns to be packed, as a request."""
     from pyspark.sql import functions as F
+    from pyspark.sql.types import StructType
 
-    nowhere = [F.lit(None).cast("string").alias(SRC), F.lit(0).cast("bigint").alias(BLOCK)]
-    schema = frame.schema
-    return _request(frame.select(*nowhere, *[F.col(_tick(name)) for name in schema.names]), schema, types, text=False)
+    schema, added = frame.schema, [name for name in (SRC, CORRUPT) if name in frame.columns]
+    place = [F.col(SRC) if SRC in added else F.lit(None).cast("string").alias(SRC), F.lit(0).cast("bigint").alias(BLOCK)]
+    own = StructType([field for field in schema.fields if field.name not in added])
+    shown = frame.select(*place, *[CORRUPT] * (CORRUPT in added), *[F.col(_tick(name)) for name in own.names])
+    return _request(shown, own, types, text=False)
 
 
 def _tick(name: str) -> str:
@@ -204,7 +234,7 @@ def _request(frame: DataFrame, schema: StructType, types: Types, *, text: bool, 
     flag = F.coalesce(taken(f"{prefix}tombstone", "boolean"), F.lit(False))
     part, expected = taken(f"{prefix}partition", "int"), taken(f"{prefix}expected_offset", "bigint")
     stamp, stamp_problem = _frame_timestamp(f"{prefix}timestamp", schema, text=text)
-    if text:
+    if CORRUPT in frame.columns:
         problems.insert(0, F.col(CORRUPT))
     if not nulls_stated and not isinstance(types.value, StructType):
         problems.append(_guessed_delete(value, flag, [name for name in ("value", f"{prefix}tombstone") if name in schema.names]))

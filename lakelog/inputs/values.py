@@ -1,0 +1,115 @@
+"""Records of Python values as lines of NDJSON: octets, decimals, times and NaN too, as strictly as a line of a file."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from lakelog.errors import InvalidRecords, InvalidRequest
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
+
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+
+
+def lines(records: Iterable[Any], kinds: Mapping[str, DataType]) -> Iterator[str]:
+    """Each record as a line.
+
+    Args:
+        records: the records, consumed one by one.
+        kinds: the types of ``key`` and ``value``.
+
+    Raises:
+        InvalidRequest: something is not a record.
+        InvalidRecords: a record holds what no line can.
+    """
+    for number, record in enumerate(records):
+        if not isinstance(record, Mapping):
+            raise InvalidRequest(f"Record {number} is a {type(record).__name__}: append takes records as dicts.")
+        try:
+            yield line(record, kinds)
+        except (TypeError, ValueError, RecursionError) as error:
+            says = str(error) if not isinstance(error, UnicodeEncodeError) else "has half of a surrogate pair, which is no text"
+            problem = {"record": number, "reason": says}
+            raise InvalidRecords(f"record {number}: {says}. Nothing of the batch was written.", problems=[problem], count=1) from error
+
+
+def line(record: Mapping[str, Any], kinds: Mapping[str, DataType]) -> str:
+    """A record as a line of NDJSON."""
+    try:
+        text = json.dumps(record, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError):
+        members = [f"{json.dumps(str(name))}: {_member(str(name), value, kinds)}" for name, value in record.items()]
+        text = "{" + ", ".join(members) + "}"
+    if not text.isascii():
+        text.encode()
+    return text
+
+
+def _member(name: str, value: Any, kinds: Mapping[str, DataType]) -> str:
+    if name == "timestamp" and isinstance(value, datetime.datetime):
+        return str((_in_utc(value) - EPOCH) // datetime.timedelta(milliseconds=1))
+    return spelled(value, kinds.get(name), name)
+
+
+def _in_utc(value: datetime.datetime) -> datetime.datetime:
+    return value if value.tzinfo else value.replace(tzinfo=datetime.timezone.utc)
+
+
+def spelled(value: Any, kind: DataType | None, where: str) -> str:
+    """A Python value as JSON, for a place of a declared type."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if type(value).__module__.partition(".")[0] == "numpy" and hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        inside = []
+        for name, one in value.items():
+            if not isinstance(name, str):
+                raise TypeError(f"{where} has a name that is no text: {name!r}")
+            below = kind[name].dataType if isinstance(kind, StructType) and name in kind.names else None
+            below = kind.valueType if isinstance(kind, MapType) else below
+            inside.append(f"{json.dumps(name, ensure_ascii=False)}: {spelled(one, below, f'{where}.{name}')}")
+        return "{" + ", ".join(inside) + "}"
+    if isinstance(value, (list, tuple)):
+        below = kind.elementType if isinstance(kind, ArrayType) else None
+        return "[" + ", ".join(spelled(one, below, f"{where}[]") for one in value) + "]"
+    if isinstance(value, (float, Decimal)):
+        return _number(value, kind, where)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return json.dumps({"hex": bytes(value).hex()})
+    if isinstance(value, datetime.date):
+        return json.dumps(_time(value, kind, where))
+    if isinstance(value, uuid.UUID):
+        return json.dumps(str(value))
+    if value is None or isinstance(value, (bool, int, str)):
+        return json.dumps(value, ensure_ascii=False)
+    raise TypeError(f"{where} is a {type(value).__name__}, which no record can hold")
+
+
+def _number(value: float | Decimal, kind: DataType | None, where: str) -> str:
+    if math.isfinite(value):
+        return format(value, "f") if isinstance(value, Decimal) else repr(float(value))
+    if kind is None or kind.simpleString() not in ("float", "double"):
+        raise ValueError(f"{where} is {value}, which only FLOAT and DOUBLE have; a missing value is None")
+    return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
+
+
+def _time(value: datetime.date, kind: DataType | None, where: str) -> str:
+    if value != value or getattr(value, "nanosecond", False):
+        raise ValueError(f"{where} is {value}: a timestamp has a value, and microseconds")
+    if not isinstance(value, datetime.datetime):
+        return value.isoformat()
+    if kind is not None and kind.simpleString() == "date":
+        raise ValueError(f"{where} is a time, the topic has a date")
+    if kind is not None and kind.simpleString() == "timestamp_ntz":
+        if value.tzinfo:
+            raise ValueError(f"{where} has a time zone, the topic's TIMESTAMP_NTZ has none")
+        return value.isoformat()
+    return _in_utc(value).isoformat()
