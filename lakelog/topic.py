@@ -248,6 +248,10 @@ class Topic:
                 if attempt == MERGE_ATTEMPTS - 1:
                     raise
                 merged = None
+            except NotFound:
+                # Where the topic was deleted meanwhile, that is what is said.
+                self.refresh()
+                raise
             if merged is not None:
                 LOGGER.info("%s: merged %d records up to %s, version %s", self.name, merged.records, merged.to_offsets, merged.version)
                 return merged

@@ -14,6 +14,7 @@ import pytest
 from lakelog.delta import commit_file, commits, tables
 from lakelog.errors import Conflict, ExpectedOffsetMismatch, NotFound, Refused
 from lakelog.latest import silver
+from lakelog.latest.progress import LogPlace
 from lakelog.log import bronze
 from lakelog.model.names import TableRef
 from tests.tables import version_of, versions
@@ -161,14 +162,13 @@ def test_a_rebuild_whose_topic_is_deleted_meanwhile_makes_no_table(lake: Lake, m
 
         monkeypatch.setattr(tables, "overwrite", late)
     else:
-        is_there = tables._is_there
+        signed = tables.signed
 
-        def later(spark: SparkSession, table: TableRef) -> Any:
-            gate = is_there(spark, table)
+        def later(user_metadata: str | None) -> str:
             lake.delete_topic("t")
-            return gate
+            return signed(user_metadata)
 
-        monkeypatch.setattr(tables, "_is_there", later)
+        monkeypatch.setattr(tables, "signed", later)
     with pytest.raises(NotFound):
         topic.merge(rebuild=True)
     assert list(Path(lake.root, "t").rglob("*.json")) == []
@@ -209,5 +209,5 @@ def test_silver_is_replaced_where_it_is_and_not_made(lake: Lake) -> None:
     topic = lake.create_topic("t", key="STRING", value="STRING")
     lake.delete_topic("t")
     with pytest.raises((NotFound, Refused)):
-        silver.create(topic.log, topic.silver, now=lake.clock(), replace=True)
+        silver.create(topic.log, topic.silver, {0: LogPlace(0, 0, None)}, now=lake.clock(), replace=True)
     assert not Path(lake.root, "t", "silver", "_delta_log").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,7 +95,7 @@ def test_a_type_or_a_name_that_tables_cannot_hold_is_refused_at_creation(lake: L
     lake.create_topic("there")
     for text, word in UNUSABLE.items():
         for side in ("key", "value"):
-            with pytest.raises(InvalidConfig, match=word if side == "value" else None) as caught:
+            with pytest.raises(InvalidConfig, match=re.escape(word) if side == "value" else None) as caught:
                 lake.create_topic("never", **{side: text})
             assert "\n" not in str(caught.value), text
     for text in ("ARRAY<INT>", "MAP<STRING, INT>", "a VARIANT"):
