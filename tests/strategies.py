@@ -1,14 +1,14 @@
-"""Hypothesis strategies: histories of records, and ways to cut them into batches and merges.
+"""Hypothesis strategies: histories of records, ways to cut them into batches and merges, and shapes of the topic they go into.
 
-An example is dozens of histories, each in a partition of its own: one Spark action then serves all of them. What is drawn is a seed, so
-that every example is rich and any failure can be run again.
+An example is hundreds of histories in one topic: one Spark action then serves all of them. Some share a partition, with keys of their own,
+record beside record. What is drawn is a seed, so that every example is rich and any failure can be run again.
 """
 
 from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, settings
@@ -65,8 +65,10 @@ class Kind:
     name: str
     rule: Rule
     config: dict[str, Any] = field(default_factory=dict)
-    key: str = "BINARY"
     value: str = "BINARY"
+
+    def __str__(self) -> str:
+        return self.name
 
     @property
     def struct(self) -> bool:
@@ -92,11 +94,71 @@ def dice() -> st.SearchStrategy[random.Random]:
     return st.integers(0, 2**32 - 1).map(random.Random)
 
 
+@dataclass(frozen=True)
+class Shape:
+    """What the rule does not know: the type of the keys, how silver is laid out, and by which of the two ways it is written."""
+
+    key: str = "BINARY"
+    buckets: int = 1
+    vectors: bool = False
+    overwrites: bool = False
+
+    def __str__(self) -> str:
+        layout = "vectors" if self.vectors else "overwritten" if self.overwrites else "merged"
+        return f"{self.key.split(' ')[0].lower()}-{self.buckets}-{layout}"
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The topic's settings."""
+        return {"silver.buckets": self.buckets, "deletion.vectors": self.vectors}
+
+    def typed(self, key: bytes) -> Any:
+        """A key of the model as a record of NDJSON has it. Each octet is a character where keys are text; fields may be NULL."""
+        text = key.decode("latin-1")
+        if self.key == "BINARY":
+            return {"hex": key.hex()}
+        return text if self.key == "STRING" else {"name": text or None, "size": len(text)}
+
+    def plain(self, key: Any) -> bytes:
+        """A stored key as the model has it."""
+        if self.key == "BINARY":
+            return bytes(key)
+        return str(key if self.key == "STRING" else key["name"] or "").encode("latin-1")
+
+
+KEY_TYPES = ("BINARY", "STRING", "name STRING, size INT")
+# One for each of KINDS: each type of keys in one bucket and in three, deletion vectors too, and so both ways without them.
+SHAPES = (
+    Shape("STRING", 1, vectors=True), Shape("BINARY", 3, overwrites=True), Shape(KEY_TYPES[2], 1), Shape("STRING", 3),
+    Shape(KEY_TYPES[2], 3, vectors=True), Shape("BINARY", 1, overwrites=True),
+)  # fmt: skip
+
+
+def shapes() -> st.SearchStrategy[Shape]:
+    """Any shape there is."""
+    return st.builds(Shape, st.sampled_from(KEY_TYPES), st.sampled_from((1, 3)), st.booleans(), st.booleans())
+
+
 @st.composite
-def histories(draw: st.DrawFn, kind: Kind, *, count: int, longest: int = 9) -> list[list[Record]]:
-    """``count`` histories, each a list of records for one partition; about one in ten is empty."""
+def histories(draw: st.DrawFn, kind: Kind, *, count: int, longest: int = 9, beside: int = 1) -> list[list[Record]]:
+    """``count`` histories, ``beside`` of them in each partition, as a list of records per partition; about one in ten is empty.
+
+    Those that share a partition have keys of their own, and their records stand between each other's.
+    """
     chance = draw(dice())
-    return [[decoded(chance.randrange(CODES), struct=kind.struct) for _ in range(chance.randint(0, longest))] for _ in range(count)]
+    partitions = []
+    for low in range(0, count, beside):
+        alone = [
+            [decoded(chance.randrange(CODES), struct=kind.struct) for _ in range(chance.randint(0, longest))]
+            for _ in range(min(beside, count - low))
+        ]
+        turns = [number for number, history in enumerate(alone) for _ in history]
+        if beside > 1:
+            chance.shuffle(turns)
+        left = [iter(history) for history in alone]
+        records = [(number, next(left[number])) for number in turns]
+        partitions.append([replace(record, key=b"%d/" % number + record.key) if number else record for number, record in records])
+    return partitions
 
 
 @dataclass(frozen=True)

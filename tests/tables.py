@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 
 def version_of(table: Path) -> int:
@@ -13,6 +15,23 @@ def version_of(table: Path) -> int:
 def versions(root: str, topic: str) -> dict[str, int]:
     """Version by table of a topic: what must not move when an operation is refused."""
     return {folder.name: version_of(folder) for folder in sorted(Path(root, topic).iterdir()) if (folder / "_delta_log").is_dir()}
+
+
+def commits(table: Path) -> list[dict[str, Any]]:
+    """What DESCRIBE HISTORY tells of a Delta table's commits, oldest first, from its commit files: ``userMetadata``, ``isBlindAppend``, …"""
+    found = []
+    for file in sorted((table / "_delta_log").glob("*.json")):
+        lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        found += [line["commitInfo"] for line in lines if "commitInfo" in line]
+    return found
+
+
+def append_notes(bronze: Path) -> list[dict[str, Any]]:
+    """The notes of all appends of a topic, none of which was blind: Delta would let such a one in beside any other."""
+    noted = [(json.loads(commit["userMetadata"]), commit) for commit in commits(bronze) if "userMetadata" in commit]
+    appends = [(note, commit["isBlindAppend"]) for note, commit in noted if note.get("lakelog") == "append"]
+    assert [note for note, blind in appends if blind is not False] == [], f"{bronze}: blind appends"
+    return [note for note, _ in appends]
 
 
 def write(path: Path, *lines: str) -> str:

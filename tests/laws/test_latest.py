@@ -1,4 +1,7 @@
-"""Laws 1, 2 and 3: silver holds the rule's winner of every key; again changes nothing; the order of jobs does not matter."""
+"""Laws 1, 2 and 3: silver holds the rule's winner of every key; again changes nothing; the order of jobs does not matter.
+
+None of it depends on the type of the keys, on how silver is laid out, or on the way it is written: each example has another shape.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +10,25 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 
+from lakelog.latest import upsert
 from tests.laws import topics
 from tests.oracle import Model, Record
-from tests.strategies import KINDS, Cut, Kind, cuts, few, histories
+from tests.strategies import KINDS, SHAPES, Cut, Kind, Shape, cuts, few, histories, shapes
 from tests.tables import versions
 
 if TYPE_CHECKING:
     from lakelog import Lake, Topic
 
-HISTORIES = 40
+HISTORIES, BESIDE = 200, 20
 COUNTED = ("late", "ignored_deletes", "invalid_versions")
 
 
-def _append_and_merge(topic: Topic, model: Model, kind: Kind, logs: list[list[Record]], cut: Cut) -> None:
+def _append_and_merge(topic: Topic, model: Model, kind: Kind, shape: Shape, logs: list[list[Record]], cut: Cut) -> None:
     pieces = [cut.pieces(history, partition) for partition, history in enumerate(logs)]
     for index in range(cut.batches):
         batch = {partition: piece[index] for partition, piece in enumerate(pieces) if piece[index]}
         if batch:
-            topic.append(topics.batch(batch, kind))
+            topic.append(topics.batch(batch, kind, shape))
             model.append(batch)
         if cut.merges[index]:
             topic.merge(max_records=cut.max_records)
@@ -32,24 +36,24 @@ def _append_and_merge(topic: Topic, model: Model, kind: Kind, logs: list[list[Re
         pass
 
 
-def _cut_up(lake: Lake, kind: Kind, logs: list[list[Record]], cut: Cut) -> Model:
+def _cut_up(lake: Lake, kind: Kind, shape: Shape, logs: list[list[Record]], cut: Cut) -> Model:
     """The histories cut up, next to the model, which knows nothing of batches and merges."""
-    topic, model = topics.fresh(lake, kind, partitions=len(logs)), Model(kind.rule)
-    _append_and_merge(topic, model, kind, logs, cut)
-    _as_the_model_says(lake, topic, model)
+    topic, model = topics.fresh(lake, kind, partitions=len(logs), shape=shape), Model(kind.rule)
+    _append_and_merge(topic, model, kind, shape, logs, cut)
+    _as_the_model_says(lake, topic, shape, model)
     return model
 
 
-def _in_one_go(lake: Lake, kind: Kind, logs: list[list[Record]], model: Model) -> None:
-    topic = topics.fresh(lake, kind, partitions=len(logs))
+def _in_one_go(lake: Lake, kind: Kind, shape: Shape, logs: list[list[Record]], model: Model) -> None:
+    topic = topics.fresh(lake, kind, partitions=len(logs), shape=shape)
     if any(logs):
-        topic.append(topics.batch(dict(enumerate(logs)), kind))
+        topic.append(topics.batch(dict(enumerate(logs)), kind, shape))
     topic.merge()
-    _as_the_model_says(lake, topic, model)
+    _as_the_model_says(lake, topic, shape, model)
 
 
-def _as_the_model_says(lake: Lake, topic: Topic, model: Model) -> None:
-    topics.same(topic, model, topics.silver(topic), topics.wanted(model))  # laws 1 and 3
+def _as_the_model_says(lake: Lake, topic: Topic, shape: Shape, model: Model) -> None:
+    topics.same(topic, model, topics.silver(topic, shape=shape), topics.wanted(model))  # laws 1 and 3
     counts = topic.status().counts
     assert {name: counts[name] for name in COUNTED} == model.counts(), "what became of the losers does not depend on the jobs either"
     before = versions(lake.root, topic.name)
@@ -58,27 +62,36 @@ def _as_the_model_says(lake: Lake, topic: Topic, model: Model) -> None:
     assert versions(lake.root, topic.name) == before, "law 2: a merge without new records writes nothing"
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_the_latest_table_is_the_rules_winner_of_every_key_however_jobs_ran(kind: Kind, lake: Lake) -> None:
+def _written(patch: pytest.MonkeyPatch, shape: Shape) -> None:
+    """From now on silver is written in a shape's way, however much of it a merge touches."""
+    patch.setattr(upsert, "MOSTLY", 0 if shape.overwrites else 10)
+
+
+@pytest.mark.parametrize(("kind", "shape"), zip(KINDS, SHAPES, strict=True), ids=str)
+def test_the_latest_table_is_the_rules_winner_of_every_key_however_jobs_ran(
+    kind: Kind, shape: Shape, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An analyst reads one table and need not know which jobs ran when, nor in which order records came in."""
+    _written(monkeypatch, shape)
 
     @few(1)
-    @given(histories(kind, count=HISTORIES), cuts(most=3))
+    @given(histories(kind, count=HISTORIES, beside=BESIDE), cuts(most=3))
     def law(logs: list[list[Record]], cut: Cut) -> None:
-        _cut_up(lake, kind, logs, cut)
+        _cut_up(lake, kind, shape, logs, cut)
 
     law()
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_the_same_over_many_more_histories(kind: Kind, lake: Lake) -> None:
-    """Rare ties and rare cuts need many tries; the seed of a failure is printed."""
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_the_same_over_many_more_histories(kind: Kind, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rare ties and rare cuts need many tries, and so do the shapes; the seed of a failure is printed."""
 
     @few(4, derandomize=False)
-    @given(histories(kind, count=50, longest=14), cuts(most=5))
-    def law(logs: list[list[Record]], cut: Cut) -> None:
-        _in_one_go(lake, kind, logs, _cut_up(lake, kind, logs, cut))
+    @given(histories(kind, count=300, longest=14, beside=30), cuts(most=5), shapes())
+    def law(logs: list[list[Record]], cut: Cut, shape: Shape) -> None:
+        _written(monkeypatch, shape)
+        _in_one_go(lake, kind, shape, logs, _cut_up(lake, kind, shape, logs, cut))
 
     law()
 
@@ -88,7 +101,7 @@ def test_a_copy_of_a_batch_is_a_new_record_that_changes_no_value(lake: Lake) -> 
     kind = next(kind for kind in KINDS if kind.name == "header")
 
     @few(1)
-    @given(histories(kind, count=HISTORIES))
+    @given(histories(kind, count=HISTORIES, beside=BESIDE))
     def law(logs: list[list[Record]]) -> None:
         topic, model = topics.fresh(lake, kind, partitions=len(logs)), Model(kind.rule)
         for _again in range(2):

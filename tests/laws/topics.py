@@ -6,27 +6,27 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 from tests.oracle import Model, Record
-from tests.strategies import Kind
+from tests.strategies import Kind, Shape
 
 if TYPE_CHECKING:
     from lakelog import Lake, Topic
 
 _names = itertools.count(1)
 Winners = dict[tuple[int, bytes], tuple[int, Record]]
+PLAIN = Shape()
 
 
-def fresh(lake: Lake, kind: Kind, *, partitions: int, config: dict[str, Any] | None = None) -> Topic:
-    """A new topic of a kind."""
-    return lake.create_topic(
-        f"t{next(_names)}", key=kind.key, value=kind.value, partitions=partitions, config={**kind.config, **(config or {})}
-    )
+def fresh(lake: Lake, kind: Kind, *, partitions: int, shape: Shape = PLAIN, config: dict[str, Any] | None = None) -> Topic:
+    """A new topic of a kind, in a shape."""
+    settings = {**kind.config, **shape.config, **(config or {})}
+    return lake.create_topic(f"t{next(_names)}", key=shape.key, value=kind.value, partitions=partitions, config=settings)
 
 
 def _json(octets: bytes | None) -> Any:
     return None if octets is None else {"hex": octets.hex()}
 
 
-def ndjson(record: Record, partition: int, kind: Kind) -> dict[str, Any]:
+def ndjson(record: Record, partition: int, kind: Kind, shape: Shape) -> dict[str, Any]:
     """A record as an NDJSON line has it."""
     value = record.value
     if kind.struct:
@@ -34,14 +34,14 @@ def ndjson(record: Record, partition: int, kind: Kind) -> dict[str, Any]:
     else:
         value = _json(value)
     return {
-        "key": _json(record.key), "value": value, "timestamp": record.timestamp, "partition": partition, "tombstone": record.tombstone,
+        "key": shape.typed(record.key), "value": value, "timestamp": record.timestamp, "partition": partition, "tombstone": record.tombstone,
         "headers": [[name, _json(octets)] for name, octets in record.headers],
     }  # fmt: skip
 
 
-def batch(pieces: dict[int, list[Record]], kind: Kind) -> list[dict[str, Any]]:
+def batch(pieces: dict[int, list[Record]], kind: Kind, shape: Shape = PLAIN) -> list[dict[str, Any]]:
     """Pieces of several partitions as one request."""
-    return [ndjson(record, partition, kind) for partition, piece in pieces.items() for record in piece]
+    return [ndjson(record, partition, kind, shape) for partition, piece in pieces.items() for record in piece]
 
 
 def _octets(value: Any) -> Any:
@@ -60,12 +60,12 @@ def seen(record: Record) -> tuple[Any, ...]:
     return (record.value, record.timestamp, record.headers, record.deletes)
 
 
-def silver(topic: Topic, at: int | None = None) -> dict[tuple[int, bytes], tuple[Any, ...]]:
+def silver(topic: Topic, at: int | None = None, shape: Shape = PLAIN) -> dict[tuple[int, bytes], tuple[Any, ...]]:
     """(partition, key) to (offset, value, timestamp, headers, tombstone) of silver's rows; one row a key, or the test fails here."""
     from pyspark.sql import functions as F
 
     rows = topic.rows(at).withColumn("ms", F.unix_millis("timestamp")).collect()
-    found = {(row["partition"], bytes(row["key"])): (row["offset"], *_shown(row)) for row in rows}
+    found = {(row["partition"], shape.plain(row["key"])): (row["offset"], *_shown(row)) for row in rows}
     assert len(found) == len(rows), "silver holds one row per partition and key"
     return found
 
@@ -86,10 +86,11 @@ def log(frame: Any) -> dict[int, list[tuple[Any, ...]]]:
 
 
 def same(topic: Topic, model: Model, actual: dict[Any, Any], expected: dict[Any, Any]) -> None:
-    """Fail with the history of the first partition that differs: one short list of records, ready for a test of its own."""
+    """Fail with the history of the first key or partition that differs: one short list of records, ready for a test of its own."""
     if actual == expected:
         return
     key = sorted(key for key in actual.keys() | expected.keys() if actual.get(key) != expected.get(key))[0]
-    partition = key[0] if isinstance(key, tuple) else key
-    history = "\n".join(f"  {offset}: {record}" for offset, record in enumerate(model.log.get(partition, [])))
-    raise AssertionError(f"{topic.rule}: {key}: expected {expected.get(key)}, found {actual.get(key)}; the partition's history:\n{history}")
+    partition, of_key = key if isinstance(key, tuple) else (key, None)
+    records = [(offset, record) for offset, record in enumerate(model.log.get(partition, [])) if of_key in (None, record.key)]
+    history = "\n".join(f"  {offset}: {record}" for offset, record in records)
+    raise AssertionError(f"{topic.rule}: {key}: expected {expected.get(key)}, found {actual.get(key)}; its history:\n{history}")
