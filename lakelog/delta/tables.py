@@ -194,6 +194,14 @@ def history(spark: SparkSession, table: TableRef, limit: int) -> list[Row]:
         return list(spark.sql(f"DESCRIBE HISTORY {table.sql()} LIMIT {int(limit)}").collect())
 
 
+def sums(rows: DataFrame, **columns: Column) -> dict[str, int]:
+    """The sums of some columns over all rows; 0 of none. Cost: one Spark job."""
+    from pyspark.sql import functions as F
+
+    found = rows.agg(*[F.coalesce(F.sum(column), F.lit(0)).alias(name) for name, column in columns.items()]).collect()[0]
+    return {name: int(found[name]) for name in columns}
+
+
 def forget_version(spark: SparkSession) -> None:
     """Before a commit whose version is asked for: an older one is not to be taken for it (`version_committed`)."""
     with contextlib.suppress(Exception):

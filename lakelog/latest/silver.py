@@ -20,6 +20,7 @@ from lakelog.delta import table_properties, tables
 from lakelog.delta.errors import raised
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION, IDENTITY
 from lakelog.latest.compare import Compared, compare
+from lakelog.latest.fill import fill, large
 from lakelog.latest.fold import Fold, fold
 from lakelog.latest.progress import CONTROL_BUCKET, Progress, digest_sql
 from lakelog.model.config import TopicConfig
@@ -140,16 +141,18 @@ def merge(log: TopicLog, table: TableRef, state: Progress, ends: Mapping[int, in
 
     Cost: the slice of the log is read once, silver's keys and ranks once (only the buckets that winners fall into), then a MERGE over
     offsets that rewrites the files with replaced rows, or marks those rows where deletion vectors are on. Where most of the touched buckets
-    would be rewritten, they are overwritten in one pass instead of the three of a MERGE. The first merge of a topic reads no silver.
+    would be rewritten, they are overwritten in one pass instead of the three of a MERGE. The first merge of a topic reads no silver, and
+    where it is large the log twice (fill.py).
     """
-    folded = fold(log, state.next, ends)
-    compared = compare(log, folded, None if state.empty else table)
+    whole = state.empty and large(state.next, ends)
+    folded = None if whole else fold(log, state.next, ends)
+    compared = fill(log, state.next, ends) if folded is None else compare(log, folded, None if state.empty else table)
     after = state.after(ends, compared.counts)
     moved = [index for index, end in ends.items() if end > state.next[index]]
     control = _control_rows(log, after, moved, now, replaces=state)
     upsert = Upsert(log, table, folded, compared, control, {index: state.marks[index].offset for index in moved}, after.note(), now)
     try:
-        version = upsert.overwritten() if _mostly_touched(log, table, compared) else upsert.merged()
+        version = upsert.overwritten() if whole or _mostly_touched(log, table, compared) else upsert.merged()
     except Exception as error:
         if not raised(error, PROGRESS_MOVED):
             raise
@@ -171,7 +174,7 @@ class Upsert:
 
     log: TopicLog
     table: TableRef
-    folded: Fold
+    folded: Fold | None
     compared: Compared
     control: DataFrame
     moved: dict[int, int]
@@ -185,7 +188,7 @@ class Upsert:
         match = F.col("old_offset").alias("match_offset"), F.lit(None).cast("string").alias("match_digest")
         source = _stored(self.log, self.compared.changes, self.now, *match).unionAll(self.control)
         return tables.merge(
-            self.folded.hinted(source),
+            source if self.folded is None else self.folded.hinted(source, "key", "value"),
             self.table,
             on=(
                 f"t.bucket IN ({', '.join(map(str, [CONTROL_BUCKET, *self.compared.buckets]))}) AND t.bucket = s.bucket"
@@ -209,8 +212,10 @@ class Upsert:
         silver = tables.read(log.spark, self.table)
         names = schema(log.types.key, log.types.value, log.rule.version_type(log.types.value)).names
         places = ("bucket", "partition", "offset")
-        replaced = compared.changes.filter("old_offset IS NOT NULL").select("bucket", "partition", F.col("old_offset").alias("offset"))
-        stays = silver.filter(F.col("bucket").isin(compared.buckets)).join(self.folded.hinted(replaced), list(places), "left_anti")
+        stays = silver.filter(F.col("bucket").isin(compared.buckets))
+        if self.folded is not None:
+            replaced = compared.changes.filter("old_offset IS NOT NULL").select("bucket", "partition", F.col("old_offset").alias("offset"))
+            stays = stays.join(self.folded.hinted(replaced), list(places), "left_anti")
         controls = silver.filter(F.col("bucket") == CONTROL_BUCKET)
         known = controls.select(F.col("partition").alias("k_partition"), F.expr(digest_sql()).alias("digest"))
         stop = F.raise_error(F.lit(PROGRESS_MOVED)).cast("int")
@@ -274,7 +279,7 @@ def rebuild(
     counts: dict[int, dict[str, int]] = {}
     data = None
     if any(ends.values()):
-        compared = compare(log, fold(log, start, ends), None)
+        compared = fill(log, start, ends) if large(start, ends) else compare(log, fold(log, start, ends), None)
         counts, data = compared.counts, _stored(log, compared.changes, now)
     after = Progress.start(ends, epochs, counts, rule=log.rule, uuid=log.uuid, generation=state.generation + 1)
     control = _control_rows(log, after, list(ends), now)

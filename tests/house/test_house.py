@@ -17,7 +17,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "cli": ("settings", "output", "doctor", "demo", "context", "topics", "main"),
     "lake": ("topic_tables", "lake_table", "lake"),
     "": ("topic", "commit_log"),
-    "latest": ("progress", "fold", "compare", "silver", "merge", "evolution", "views", "status", "verify"),
+    "latest": ("progress", "fold", "compare", "fill", "silver", "merge", "evolution", "views", "status", "verify"),
     "log": (
         "rows", "ndjson", "sources", "refusal", "staging", "tail", "tokens", "conditions", "guard", "bronze", "append", "bulk", "identity",
     ),
@@ -37,7 +37,7 @@ PLACE = {
 COLLECTORS = (
     "delta.plans", "delta.tables", "delta.table_properties",
     "log.refusal", "log.staging", "log.tail", "log.tokens", "log.conditions", "log.bronze", "log.bulk",
-    "latest.compare", "latest.progress", "latest.silver", "latest.status", "latest.verify", "lake.lake_table", "cli.output",
+    "latest.compare", "latest.fill", "latest.progress", "latest.silver", "latest.status", "latest.verify", "lake.lake_table", "cli.output",
 )  # fmt: skip
 BANNED_CALLS = {
     "get_type_hints": "inspect.signature with eval_str: Python 3.10 wraps what has the default None in another Optional, options are lost",
