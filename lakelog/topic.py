@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import table_properties
 from lakelog.delta.table_properties import IDENTITY, PREFIX
-from lakelog.errors import Conflict, InvalidRequest, NotReady, OffsetOutOfRange, TopicNotFound
+from lakelog.errors import Conflict, InvalidRequest, NotFound, NotReady, OffsetOutOfRange, TopicNotFound
 from lakelog.inputs.csv import CsvOptions
 from lakelog.inputs.sources import FileOptions, requested
 from lakelog.latest import merge, silver, status, verify, views

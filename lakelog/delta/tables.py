@@ -226,6 +226,14 @@ def history(spark: SparkSession, table: TableRef, limit: int) -> list[Row]:
         return list(spark.sql(f"DESCRIBE HISTORY {table.sql()} LIMIT {int(limit)}").collect())
 
 
+def sums(rows: DataFrame, **columns: Column) -> dict[str, int]:
+    """The sums of some columns over all rows; 0 of none. Cost: one Spark job."""
+    from pyspark.sql import functions as F
+
+    found = rows.agg(*[F.coalesce(F.sum(column), F.lit(0)).alias(name) for name, column in columns.items()]).collect()[0]
+    return {name: int(found[name]) for name in columns}
+
+
 def merge(
     source: DataFrame, table: TableRef, *, on: str, clauses: str, scatter: bool = True, user_metadata: str | None = None
 ) -> int | None:

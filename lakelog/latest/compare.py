@@ -49,23 +49,23 @@ def compare(log: TopicLog, folded: Fold, at: int | None) -> Compared:
     from pyspark.sql import functions as F
 
     with tables.door(log.silver):
-        rows = tables.kept(_beside(log, folded, at)) if at is not None else _alone(folded)
+        rows = tables.kept(_beside(log, folded, at)) if at is not None else alone(folded)
         change = folded.winning() & (F.col("old_rank").isNull() | (F.col("rank") > F.col("old_rank")))
-        figures = _figures(log, folded, rows, change)
-    counts = {row["partition"]: {name: int(row[name] or 0) for name in COUNTS} for row in figures}
+        found = figures(log, folded, rows, change)
+    counts = {row["partition"]: {name: int(row[name] or 0) for name in COUNTS} for row in found}
     listed = folded.size <= LISTED
-    least = [row["least"] for row in figures if row["least"] is not None]
+    least = [row["least"] for row in found if row["least"] is not None]
     return Compared(
         rows.filter(change),
         counts,
-        sorted({bucket for row in figures for bucket in row["buckets"] or []}),
+        sorted({bucket for row in found for bucket in row["buckets"] or []}),
         min(least) if least else None,
-        sorted({offset for row in figures for offset in row["replaced"] or []}) if listed else None,
-        sum({file["id"]: file["size"] for row in figures for file in row["files"] or []}.values()),
+        sorted({offset for row in found for offset in row["replaced"] or []}) if listed else None,
+        sum({file["id"]: file["size"] for row in found for file in row["files"] or []}.values()),
     )
 
 
-def _alone(folded: Fold) -> DataFrame:
+def alone(folded: Fold) -> DataFrame:
     """The fold's rows as `_beside`, where silver holds none."""
     from pyspark.sql import functions as F
 
@@ -90,7 +90,7 @@ def _beside(log: TopicLog, folded: Fold, at: int) -> DataFrame:
     old = old.select("partition", "key", "offset", "tombstone", *["version"] * log.rule.versioned, *place)
     keys = winners.select("partition", "key", F.col("offset").alias("new_offset"))
     # Rank and file are made of the few rows that match, not of all that are scanned.
-    found = old.join(folded.hinted(keys), ["partition", "key"]).select(
+    found = old.join(folded.hinted(keys, "key"), ["partition", "key"]).select(
         F.col("partition").alias("m_partition"),
         "new_offset",
         F.col("offset").alias("old_offset"),
@@ -100,10 +100,12 @@ def _beside(log: TopicLog, folded: Fold, at: int) -> DataFrame:
     )
     winner = F.col("best.offset") if log.rule.versioned else F.col("best")
     same_key = (F.col("partition") == F.col("m_partition")) & (winner == F.col("new_offset"))
-    return folded.rows.join(folded.hinted(found), same_key, "left").drop("m_partition", "new_offset")
+    # A version may be a text of the value; silver's is taken to be about as long as the slice's.
+    carried = ["value"] * (log.rule.strategy == "column")
+    return folded.rows.join(folded.hinted(found, *carried), same_key, "left").drop("m_partition", "new_offset")
 
 
-def _figures(log: TopicLog, folded: Fold, rows: DataFrame, change: Column) -> list:  # type: ignore[type-arg]
+def figures(log: TopicLog, folded: Fold, rows: DataFrame, change: Column) -> list:  # type: ignore[type-arg]
     """By partition: the counts, and what `Compared` says of buckets and replaced rows; one Spark action."""
     from pyspark.sql import functions as F
 

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lakelog.delta import tables
 from lakelog.delta.statement import FEW, interpreted
 from lakelog.log import bronze
 from lakelog.log.rows import RECORD_COLUMNS
-from lakelog.model.records import looked_up
+from lakelog.model.records import Types, header_octets, looked_up, octets
 from lakelog.model.topic_log import TopicLog
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-# Up to this many winners are broadcast to the scan of silver; beyond, both sides are shuffled.
-BROADCAST = 1_000_000
+# Up to this many winners are broadcast to the scan of silver, and up to this many octets of them; beyond, both sides are shuffled.
+BROADCAST, BROADCAST_OCTETS = 1_000_000, 64 << 20
 # A slice of at most so many records is folded by one task, without a shuffle.
 SMALL = 100_000
 
@@ -32,8 +33,10 @@ class Fold:
 
     As a rule every record with its ``rank``, the ``best`` rank of its key and, where records have versions, the best one ``before`` it. Of a
     large slice under ``offset`` the winners alone; then ``records`` are all of it. Both are kept. ``size``: at most so many records.
+    ``types``: the topic's.
     """
 
+    types: Types
     rows: DataFrame
     size: int
     records: DataFrame | None = None
@@ -44,11 +47,27 @@ class Fold:
 
         return F.col("key").isNotNull() & (F.col("rank") == F.col("best"))
 
-    def hinted(self, frame: DataFrame) -> DataFrame:
-        """A frame of at most as many rows as there are winners, with the hint to broadcast it where that pays."""
+    def hinted(self, frame: DataFrame, *carried: str) -> DataFrame:
+        """A frame of at most as many rows as there are winners, with the hint to broadcast it where that pays.
+
+        Args:
+            frame: numbers, beside what is ``carried``.
+            carried: ``key`` and ``value`` of the winners, where the rows hold them: the driver's memory must take them.
+        """
         from pyspark.sql import functions as F
 
-        return F.broadcast(frame) if self.size <= BROADCAST else frame
+        small = self.size <= BROADCAST and sum(self.octets[side] for side in carried) <= BROADCAST_OCTETS
+        return F.broadcast(frame) if small else frame
+
+    @cached_property
+    def octets(self) -> dict[str, int]:
+        """Octets of all winners' keys (``key``) and of their values and headers (``value``). Cost: one small Spark job."""
+        from pyspark.sql import functions as F
+
+        key = F.expr(octets("key", self.types.key))
+        value = F.expr(octets("value", self.types.value)) + header_octets(F.col("headers"))
+        with interpreted(self.rows.sparkSession, self.size <= FEW):
+            return tables.sums(self.rows.filter(self.winning()), key=key, value=value)
 
 
 def fold(log: TopicLog, start: Mapping[int, int], ends: Mapping[int, int], at: int) -> Fold:
@@ -60,20 +79,20 @@ def fold(log: TopicLog, start: Mapping[int, int], ends: Mapping[int, int], at: i
     from pyspark.sql import functions as F
 
     size = sum(end - start[index] for index, end in ends.items())
-    rows = _slice(log, start, ends, at)
+    rows = sliced(log, start, ends, at)
     if size <= SMALL:
         with interpreted(log.spark, size <= FEW):
-            return Fold(tables.kept(_ranked(log, rows.coalesce(1))), size)
+            return Fold(log.types, tables.kept(ranked(log, rows.coalesce(1))), size)
     if log.rule.versioned:
-        return Fold(tables.kept(_ranked(log, rows)), size)
+        return Fold(log.types, tables.kept(ranked(log, rows)), size)
     records = tables.kept(rows)
     last = records.filter("key IS NOT NULL").groupBy("partition", "key").agg(F.max("offset").alias("offset")).select("partition", "offset")
     last = F.broadcast(last) if size <= BROADCAST else last
     winners = records.join(last, ["partition", "offset"], "left_semi")
-    return Fold(tables.kept(winners.select("*", F.col("offset").alias("rank"), F.col("offset").alias("best"))), size, records)
+    return Fold(log.types, tables.kept(winners.select("*", F.col("offset").alias("rank"), F.col("offset").alias("best"))), size, records)
 
 
-def _slice(log: TopicLog, start: Mapping[int, int], ends: Mapping[int, int], at: int) -> DataFrame:
+def sliced(log: TopicLog, start: Mapping[int, int], ends: Mapping[int, int], at: int) -> DataFrame:
     """The log's records from ``start`` to ``ends`` (exclusive), with bucket, version and flags as the rule sees them."""
     from pyspark.sql import functions as F
 
@@ -90,7 +109,7 @@ def _slice(log: TopicLog, start: Mapping[int, int], ends: Mapping[int, int], at:
     return rows.select(*RECORD_COLUMNS, bucket.cast("int").alias("bucket"), log.rule.version().alias("version"), *invalid)
 
 
-def _ranked(log: TopicLog, rows: DataFrame) -> DataFrame:
+def ranked(log: TopicLog, rows: DataFrame) -> DataFrame:
     """The rows with their ``rank``, the ``best`` of their key, and, where there are versions, the best one ``before`` them."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F

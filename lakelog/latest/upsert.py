@@ -18,6 +18,7 @@ from lakelog.delta.table_properties import IDENTITY
 from lakelog.errors import Conflict, NotFound
 from lakelog.latest import silver
 from lakelog.latest.compare import Compared, compare
+from lakelog.latest.fill import fill, large
 from lakelog.latest.fold import Fold, fold
 from lakelog.latest.progress import CONTROL_BUCKET, LogPlace, Progress, control_rows, digest_sql, fingerprint, fingerprint_of
 from lakelog.model.names import TableRef
@@ -68,15 +69,18 @@ def merge(log: TopicLog, state: Progress, places: Mapping[int, LogPlace], *, bro
 
     Cost: the slice of the log is read once, silver's keys and ranks once (only the buckets that winners fall into), then a MERGE over
     offsets that rewrites the files with replaced rows, or marks those rows where deletion vectors are on. Where most of the touched buckets
-    would be rewritten, they are overwritten in one pass instead of the three of a MERGE. The first merge of a topic reads no silver.
+    would be rewritten, they are overwritten in one pass instead of the three of a MERGE. The first merge of a topic reads no silver, and
+    where it is large the log twice (fill.py).
     """
     table, ends = log.silver, {index: place.end for index, place in places.items()}
-    folded = fold(log, state.next, ends, bronze_version)
-    compared = compare(log, folded, None if state.empty else state.version)
+    whole = state.empty and large(state.next, ends)
+    folded = None if whole else fold(log, state.next, ends, bronze_version)
+    silver_version = None if state.empty else state.version
+    compared = fill(log, state.next, ends, bronze_version) if folded is None else compare(log, folded, silver_version)
     after = state.after(places, compared.counts)
     upsert = Upsert(log, table, folded, compared, state, after, now)
     try:
-        version = upsert.overwritten() if _mostly_touched(log, table, compared) else upsert.merged()
+        version = upsert.overwritten() if whole or _mostly_touched(log, table, compared) else upsert.merged()
     except Exception as error:
         if not raised(error, PROGRESS_MOVED):
             raise
@@ -119,7 +123,7 @@ class Upsert:
 
     log: TopicLog
     table: TableRef
-    folded: Fold
+    folded: Fold | None
     compared: Compared
     before: Progress
     after: Progress
@@ -133,7 +137,7 @@ class Upsert:
         control = silver.control_frame(self.log, self.after, self.now, replaces=self.before)
         source = silver.stored_rows(self.log, self.compared.changes, self.now, *match).unionAll(control)
         return tables.merge(
-            self.folded.hinted(source),
+            source if self.folded is None else self.folded.hinted(source, "key", "value"),
             self.table,
             on=(
                 f"t.bucket IN ({', '.join(map(str, [CONTROL_BUCKET, *self.compared.buckets]))}) AND t.bucket = s.bucket"
@@ -157,8 +161,10 @@ class Upsert:
         held = tables.read(log.spark, self.table)
         names = silver.schema(log.types.key, log.types.value, log.rule.version_type(log.types.value)).names
         places = ("bucket", "partition", "offset")
-        replaced = compared.changes.filter("old_offset IS NOT NULL").select("bucket", "partition", F.col("old_offset").alias("offset"))
-        stays = held.filter(F.col("bucket").isin(compared.buckets)).join(self.folded.hinted(replaced), list(places), "left_anti")
+        stays = held.filter(F.col("bucket").isin(compared.buckets))
+        if self.folded is not None:
+            replaced = compared.changes.filter("old_offset IS NOT NULL").select("bucket", "partition", F.col("old_offset").alias("offset"))
+            stays = stays.join(self.folded.hinted(replaced), list(places), "left_anti")
         rows = stays.select(*names).unionAll(silver.stored_rows(log, compared.changes, self.now))
         rows = rows.unionAll(_gated(silver.control_frame(log, self.after, self.now), held, self.before.fingerprint))
         where = F.col("bucket").isin([CONTROL_BUCKET, *compared.buckets])
@@ -223,7 +229,9 @@ def rebuild(
     counts: dict[int, dict[str, int]] = {}
     data = None
     if any(place.batch for place in places.values()):
-        compared = compare(log, fold(log, start, ends, bronze_version), None)
+        compared = (
+            fill(log, start, ends, bronze_version) if large(start, ends) else compare(log, fold(log, start, ends, bronze_version), None)
+        )
         counts, data = compared.counts, silver.stored_rows(log, compared.changes, now)
     generation, ours = _generation(log, known or [])
     after = Progress.start(places, counts, rule=log.rule, uuid=log.uuid, generation=generation + 1)

@@ -20,7 +20,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "lake": ("query", "lake_table", "lake"),
     "": ("topic", "commit_log"),
     "operations": ("create", "configure", "delete", "repair", "upgrade", "intents"),
-    "latest": ("progress", "fold", "compare", "silver", "upsert", "evolution", "merge", "views", "status", "verify"),
+    "latest": ("progress", "fold", "compare", "fill", "silver", "upsert", "evolution", "merge", "views", "status", "verify"),
     "log": ("rows", "commits", "inspection", "tail", "tokens", "conditions", "guard", "state", "bronze", "append", "bulk"),
     "inputs": ("files", "csv", "arrow", "values", "ndjson", "fitting", "sources", "refusal", "staging", "identity"),
     "delta": (
@@ -42,7 +42,8 @@ PLACE = {
 COLLECTORS = (
     "delta.plans", "delta.tables", "delta.commits", "delta.filesystem", "delta.table_properties",
     "inputs.refusal", "inputs.staging", "log.tail", "log.tokens", "log.conditions", "log.inspection",
-    "log.bronze", "log.bulk", "latest.compare", "latest.progress", "latest.upsert", "latest.status", "latest.verify", "operations.repair",
+    "log.bronze", "log.bulk",
+    "latest.compare", "latest.fill", "latest.progress", "latest.upsert", "latest.status", "latest.verify", "operations.repair",
     "lake.lake_table", "inputs.arrow", "inputs.csv", "inputs.files", "cli.rows",
 )  # fmt: skip
 BANNED_CALLS = {
