@@ -74,6 +74,7 @@ def test_writers_under_way_make_nothing_of_a_topic_that_is_deleted_meanwhile(lak
             patch.setattr(upsert, "MOSTLY", 10)
             write(topic)
         assert seen
-        assert not Path(lake.root, "t", "silver", "_delta_log").exists()
-        assert not Path(lake.root, "t", "bronze", "_delta_log").exists()
+        # Delta may leave an empty folder where it looked for a table; there is no commit in it, and it blocks no name.
+        assert list(Path(lake.root, "t").rglob("*.json")) == []
         assert lake.topics() == []
+    assert lake.create_topic("t", key="STRING", value="STRING").status().records == 0
