@@ -210,6 +210,8 @@ def status(topics: Sequence[TopicStatus | Unknown]) -> None:
     for one in topics:
         if isinstance(one, Unknown):
             say(f"Error ({one.error.name}): {' '.join(str(one.error).split())}")
+        elif one.intent is not None:
+            say(f"{one.topic}: the operation {one.intent} was begun and is not finished; the next command that writes finishes it.")
 
 
 def _status_row(one: TopicStatus) -> list[Any]:

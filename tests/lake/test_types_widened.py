@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakelog.cli import output
 from lakelog.errors import LogIncomplete
 from lakelog.log.state import change_state
 from lakelog.log.tail import log_end
@@ -48,7 +49,9 @@ def test_the_version_is_as_wide_as_its_field(lake: Lake, old: str, new: str, low
     assert topic.verify().problems == []
 
 
-def test_a_change_of_types_that_is_cut_off_anywhere_is_finished_by_the_next_writer(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_of_types_that_is_cut_off_anywhere_is_finished_by_the_next_writer(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     class Cut(Exception):
         pass
 
@@ -68,7 +71,10 @@ def test_a_change_of_types_that_is_cut_off_anywhere_is_finished_by_the_next_writ
         with monkeypatch.context() as patch, pytest.raises(Cut):
             patch.setattr(module, name, cut)
             topic.configure(value="v BIGINT, note STRING")
-        assert topic.status().intent == "configure"
+        status = topic.status()
+        assert status.intent == "configure"
+        output.status([status])
+        assert f"t{number}: the operation configure was begun and is not finished" in capsys.readouterr().err
         assert live(lake.topic(topic.name)) == {"a": 1}, "it can be read all the time"
         topic.append([order("a", 2**40, note="x")])
         assert topic.merge().updated == 1
