@@ -52,7 +52,7 @@ def _table(source: Any) -> tuple[pyarrow.Table, Sequence[str | None]]:
     import pyarrow
 
     try:
-        if type(source).__module__.startswith("pandas"):
+        if type(source).__module__.startswith("pandas") and hasattr(source, "columns"):
             return _from_pandas(source)
         if hasattr(source, "__arrow_c_array__") and not hasattr(source, "__arrow_c_stream__"):
             return pyarrow.Table.from_batches([pyarrow.record_batch(source)]), ()

@@ -174,6 +174,9 @@ def records(data: Any, options: SimpleNamespace) -> Iterator[tuple[int, list[str
                 f"is not {options.encoding} text, here or shortly after: name the encoding (--encoding cp1252, for example)",
             )
             return
+        except (OSError, EOFError, ValueError) as error:
+            yield before + 1, [], raw, f"cannot be read, here or shortly after: the file is broken, or not what its name says ({error})"
+            return
         if fields:
             yield before + 1, fields, raw, None
         before = reader.line_num

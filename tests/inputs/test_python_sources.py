@@ -59,7 +59,7 @@ def test_records_come_from_any_iterable_and_one_alone(text: Topic, monkeypatch: 
     bad = ({"key": "a" if index != 7 else None, "value": "x"} for index in range(10))
     assert _refused(text, bad).records == [7]
     assert text.append(iter([])).records == 0
-    for source in (5, b"octets", [5], ["a.ndjson", 5], object()):
+    for source in (5, b"octets", [5], ["a.ndjson", 5], object(), pandas.Series(["a"])):
         _refused(text, source, kind=InvalidRequest)
 
 

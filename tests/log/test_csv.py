@@ -6,6 +6,7 @@ import csv
 import itertools
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -137,6 +138,9 @@ def test_files_in_folders_and_compressed_ones_are_read(text: Topic, tmp_path: Pa
     (tmp_path / "in" / "b%20 é.csv.gz").write_bytes(gzip.compress(b"key,value\nb,2\n"))
     _file(tmp_path / "in" / "a.csv", "key,value\na,1\n")
     assert _appended(text, str(tmp_path / "in"), format="csv") == [("a", "1", False), ("b", "2", False)]
+    whole = gzip.compress("".join(f"{index},{uuid.uuid4()}\n" for index in range(5000)).encode())
+    broken = _file(tmp_path / "broken.csv.gz", gzip.compress(b"key,value\n") + whole[: len(whole) // 2])
+    _refused(text, broken, "broken.csv.gz", "cannot be read")
 
 
 def test_a_large_file_is_read_in_batches(house: Lake, tmp_path: Path) -> None:
