@@ -1,16 +1,20 @@
-"""``python -m tests.benchmarks [merge|append|all]``: what lakelog costs next to the recipes, as figures of one run."""
+"""``python -m tests.benchmarks [first|merge|append|all]``: what lakelog costs next to the recipes, one table, as figures of one run."""
 
 from __future__ import annotations
 
 import argparse
 
-from tests.benchmarks import append, merge
+from tests.benchmarks import append, first, merge
+from tests.benchmarks.table import head
 
 
 def main() -> None:
     """Parse the arguments and run."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("what", nargs="?", default="all", choices=["merge", "append", "all"])
+    parser.add_argument("what", nargs="?", default="all", choices=["first", "merge", "append", "all"])
+    loads = parser.add_argument_group("first")
+    loads.add_argument("--records", default="4", help="million records of the first load (default 4)")
+    loads.add_argument("--loads", type=int, default=3, help="first loads of each kind (default 3)")
     merges = parser.add_argument_group("merge")
     merges.add_argument("--keys", default="1,4", help="million keys (default 1,4)")
     merges.add_argument("--sizes", default="10000,100000", help="records a batch")
@@ -20,6 +24,9 @@ def main() -> None:
     appends.add_argument("--rounds", type=int, default=9, help="appends of each kind (default 9)")
     appends.add_argument("--commits", type=int, default=10_000, help="commits of the long log (default 10000)")
     options = parser.parse_args()
+    head()
+    if options.what in ("first", "all"):
+        first.main(int(float(options.records) * 1_000_000), options.loads)
     if options.what in ("merge", "all"):
         sizes = [int(size) for size in options.sizes.split(",")]
         for keys in options.keys.split(","):

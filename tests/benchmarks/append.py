@@ -49,8 +49,14 @@ from pyarrow import parquet
 
 from tests.benchmarks import job
 from tests.benchmarks.measure import cpu_seconds
+from tests.benchmarks.table import Line, show
 
 HUNDRED = 100
+TITLES = {
+    "job": "Append of a million records, a process for each",
+    "million": "Append of a million records, again and again in one process",
+    "small": f"Append of {HUNDRED} records",
+}
 # Java compiles Spark's planner bit by bit, over some ten appends of a kind; so many rounds are taken first and not counted.
 WARM_UP = 8
 
@@ -175,10 +181,11 @@ def main(rounds: int, commits: int) -> None:
                 command = [sys.executable, "-m", "tests.benchmarks.append", what, str(folder), str(rounds), *lengths]
                 answer = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
                 results = {name: tuple(figures) for name, figures in json.loads(answer.stdout.splitlines()[-1]).items()}
-            base = next(iter(results.values()))
+            base, lines = None, []
             for name, (cpu, wall) in results.items():
-                rate = f"  {1 / wall:5.2f} commits/s" if what == "small" else ""
-                print(f"{name:32} CPU {cpu:6.2f} s  wall {wall:6.2f} s  ratio {cpu / base[0]:5.2f}{rate}", flush=True)
+                lines.append(Line(name, cpu, wall, base, None, f"{1 / wall:.2f} commits/s" if what == "small" else ""))
+                base = base or cpu
+            show(TITLES[what], lines)
     finally:
         shutil.rmtree(root, ignore_errors=True)
 

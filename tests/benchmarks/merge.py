@@ -32,6 +32,8 @@ from pathlib import Path
 
 import duckdb
 
+from tests.benchmarks.table import Line, show
+
 CONTENDERS = ("naive", "expert", "lakelog", "lakelog-dv")
 PAYLOAD = (
     "substr(md5({0}::VARCHAR) || md5(({0} + 1000000007)::VARCHAR) || md5(({0} + 2000000011)::VARCHAR) || md5(({0} + 3)::VARCHAR), 1, 100)"
@@ -97,23 +99,29 @@ def main(keys: int, sizes: list[int], per_size: int, contenders: list[str]) -> N
             for part in ("table", "lake"):
                 shutil.rmtree(work / part, ignore_errors=True)
         rows = same(finals)
-        print(f"{keys} keys, final tables equal ({rows} rows)")
-        print(f"{'contender':12} {'batch':>12} {'wall s':>8} {'CPU s':>8} {'written MB':>11} {'rewritten':>10} {'append CPU':>11}")
-        for contender, result in results.items():
-            groups: dict[str, list[dict]] = {}
-            for figures in result["batches"]:
-                groups.setdefault(
-                    figures["batch"].rsplit("-", 1)[0] if figures["batch"].startswith("batch") else figures["batch"], []
-                ).append(figures)
-            for name, group in groups.items():
-                middle = {
-                    field: statistics.median(one.get(field, 0) for one in group)
-                    for field in ("wall_s", "cpu_s", "written_mb", "files_rewritten", "append_cpu_s")
-                }
-                print(
-                    f"{contender:12} {name:>12} {middle['wall_s']:8.2f} {middle['cpu_s']:8.2f} {middle['written_mb']:11.2f}"
-                    f" {middle['files_rewritten']:10.1f} {middle['append_cpu_s']:11.2f}"
-                )
-            print(f"{contender:12} {'peak MB':>12} {result['peak_mb']:8}")
+        _show(results, keys, rows)
     finally:
         shutil.rmtree(root, ignore_errors=True)
+
+
+def _show(results: dict[str, dict], keys: int, rows: int) -> None:
+    """A group of lines for each kind of batch; the first contender is what the others are compared with."""
+    middles: dict[str, dict[str, dict[str, float]]] = {}
+    for contender, result in results.items():
+        groups: dict[str, list[dict]] = {}
+        for figures in result["batches"]:
+            name = figures["batch"]
+            groups.setdefault(name.rsplit("-", 1)[0] if name.startswith("batch") else name, []).append(figures)
+        for name, group in groups.items():
+            fields = ("wall_s", "cpu_s", "written_mb", "files_rewritten", "append_cpu_s")
+            middles.setdefault(name, {})[contender] = {field: statistics.median(one.get(field, 0) for one in group) for field in fields}
+    for name, found in middles.items():
+        base, lines = None, []
+        for contender, one in found.items():
+            more = f"{one['files_rewritten']:.0f} files rewritten" + (
+                f", append {one['append_cpu_s']:.2f} CPU-s" if one["append_cpu_s"] else ""
+            )
+            lines.append(Line(contender, one["cpu_s"], one["wall_s"], base, one["written_mb"], more))
+            base = base or one["cpu_s"]
+        show(f"Merge of {name} into {keys:,} keys (equal tables of {rows:,} rows in the end)", lines)
+    sys.stdout.write("  peak MB: " + ", ".join(f"{contender} {result['peak_mb']}" for contender, result in results.items()) + "\n")

@@ -1,4 +1,4 @@
-"""A first merge of a large log: the same winners and counts as the ordinary fold, without a copy of the log; and what is broadcast at all."""
+"""A first merge of a large log: the same winners and counts as the ordinary fold, without a copy of the log."""
 
 from __future__ import annotations
 

@@ -10,7 +10,8 @@ import pytest
 
 from lakelog import Lake
 from lakelog.delta import table_properties, tables
-from lakelog.latest import upsert
+from lakelog.delta.statement import during
+from lakelog.latest import fold, upsert
 from lakelog.latest.merge import places
 from lakelog.latest.progress import progress, stored
 from lakelog.latest.upsert import bitmap
@@ -77,6 +78,38 @@ def test_a_merge_that_was_overtaken_writes_nothing(lake: Lake) -> None:
     end = log_end(topic.log)
     assert upsert.merge(topic.log, before, places(end), bronze_version=end.version, now=1)[0] is None
     assert topic.merge().inserted == 1
+
+
+def test_winners_are_broadcast_only_while_what_they_carry_is_small(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A million winners are few as numbers; as whole rows their octets decide, or the memory of the driver does."""
+    topic = lake.create_topic("t", key="STRING", value="payload STRING, version BIGINT", config={**COLUMN, "deletion.vectors": True})
+    topic.append(records(*[(f"k{index}", 1) for index in range(20)]))
+    topic.merge()
+    monkeypatch.setattr(fold, "BROADCAST_OCTETS", 10_000)
+    merge, plans = tables.merge, []
+
+    def explained(source: Any, *given: Any, **more: Any) -> int | None:
+        source.createOrReplaceTempView("source_of_merge")
+        # So that Spark broadcasts nothing of its own accord.
+        with during(lake.spark, {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.adaptive.autoBroadcastJoinThreshold": "-1"}):
+            joined = f"SELECT * FROM {topic.silver.sql()} t JOIN source_of_merge s ON t.offset = s.match_offset"
+            plans.append("BroadcastHashJoin" in lake.spark.sql(f"EXPLAIN {joined}").collect()[0][0])
+        return merge(source, *given, **more)
+
+    monkeypatch.setattr(tables, "merge", explained)
+    for version, size in ((2, 10), (3, 9_000), (4, 11_000), (5, 10)):
+        topic.append([{"key": "k1", "value": {"payload": "v" * size, "version": version}}])
+        assert topic.merge().updated == 1
+    assert plans == [True, True, False, True]
+
+    # Records that lose are not carried.
+    start = topic.ends()
+    topic.append([{"key": key, "value": {"payload": "v" * 100_000, "version": 1}} for key in ("k1", "k1")])
+    topic.append([{"key": "k1", "value": {"payload": "0123456789", "version": 9}, "headers": [["name", "four"]]}])
+    folded = fold.fold(topic.log, start, topic.ends(), log_end(topic.log).version)
+    assert folded.octets == {"key": 2, "value": 10 + 8 + 8}
+    assert topic.merge().updated == 1
+    assert plans == [True, True, False, True, True]
 
 
 @pytest.mark.parametrize(("vectors", "way"), [(False, "replace"), pytest.param(True, "merge", marks=pytest.mark.long)])
