@@ -27,7 +27,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "bulk", "identity",
     ),
     "delta": (
-        "failpoint", "prerequisites", "session", "errors", "location", "lock", "statement", "plans", "commit_file", "commits", "table_properties",
+        "prerequisites", "session", "errors", "location", "lock", "statement", "plans", "commit_file", "commits", "table_properties",
         "filesystem", "tables",
     ),
     "model": (
