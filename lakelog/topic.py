@@ -163,12 +163,12 @@ class Topic:
             After any of them nothing was written.
 
         Cost: lists, Parquet files, frames that only select from such and cached frames are read twice, once to be summed up and once by the
-        write (a file that gains records in between, or has others that would be refused, is refused as SOURCE_CHANGED; one that loses some is `Damaged`, then one commit is to be
-        taken back); all else is evaluated once and kept in memory, or on local disk where there is too much of it. CSV is read by one task a
-        file, as a stream where the files are local; elsewhere each is fetched as a whole (at most 2 GB). Four to six small Spark
-        jobs; one sort by partition when several partitions are touched, none for one. A condition on a partition costs nothing more;
-        conditions of records one small job; per key (``check.expected.offsets.scope=key``) a scan of the partition's keys. A token costs one
-        look-up.
+        write (a file that gains records in between, or has others that would be refused, is refused as SOURCE_CHANGED; one that loses some is
+        `Damaged`, then one commit is to be taken back); all else is evaluated once and kept in memory, or on local disk where there is too
+        much of it. CSV is read by one task a file, as a stream where the files are local; elsewhere each is fetched as a whole (at most 2 GB).
+        Four to six small Spark jobs; one sort by partition when several partitions are touched, none for one. A condition on a partition costs
+        nothing more; conditions of records one small job; per key (``check.expected.offsets.scope=key``) a scan of the partition's keys. A
+        token costs one look-up.
         """
         known = self._ready()
         asked = append.Asked(expected_offset, token, epoch, problems)

@@ -4,8 +4,7 @@ tables.py creates, reads, overwrites and merges tables; errors.py turns foreign 
 and sets session settings for it; lock.py is the lock of a table of a path lake; location.py tells what lies on this machine's disk;
 table_properties.py reads and changes properties; commit_file.py looks at a local table's newest commit without Spark; commits.py finds the
 version of a commit; filesystem.py opens, lists and removes files; plans.py tells from Spark's plan whether a
-frame repeats itself. session.py builds a local session from what prerequisites.py finds;
-failpoint.py lets tests kill the process.
+frame repeats itself. session.py builds a local session from what prerequisites.py finds.
 
 May import model, `lakelog.errors` and `lakelog.results`.
 """

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from lakelog.delta import commit_file, failpoint, table_properties, tables
+from lakelog.delta import commit_file, table_properties, tables
 from lakelog.delta.statement import interpreted
 from lakelog.errors import Conflict, FencedEpoch, InvalidRequest
 from lakelog.inputs.staging import Batch
@@ -142,7 +142,6 @@ def append(
         )  # fmt: skip
         try:
             rows, count = _rows(log, batch, pieces, epoch, batch_id, now, current.version, terms.token)
-            failpoint.reach("append.before_write")
             tails = {index: current.tails[index] for index in touched}
             version = guard.insert(log, rows, tails, terms.token, now=now, count=count, user_metadata=text)
         except Conflict:
@@ -151,7 +150,6 @@ def append(
                 logging.getLogger("lakelog").warning("%s: another writer was first; try %d of %d", log.table, attempt + 2, ATTEMPTS)
                 time.sleep(random.uniform(0, min(4.0, 0.25 * 2 ** min(attempt, 4))))
         if version is not None:
-            failpoint.reach("append.after_commit")
             return version, pieces, _end_after(log, version, batch_id, current, after)
         if terms.token is not None:
             answer = terms.token.remembered(log, now)

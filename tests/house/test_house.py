@@ -24,7 +24,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "log": ("rows", "commits", "inspection", "tail", "tokens", "conditions", "guard", "state", "bronze", "append", "bulk"),
     "inputs": ("files", "csv", "arrow", "values", "ndjson", "fitting", "sources", "refusal", "staging", "identity"),
     "delta": (
-        "failpoint", "prerequisites", "session", "errors", "location", "lock", "statement", "plans", "commit_file", "commits", "table_properties",
+        "prerequisites", "session", "errors", "location", "lock", "statement", "plans", "commit_file", "commits", "table_properties",
         "filesystem", "tables",
     ),
     "model": (

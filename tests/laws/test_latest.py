@@ -101,7 +101,7 @@ def test_a_copy_of_a_batch_is_a_new_record_that_changes_no_value(lake: Lake) -> 
     kind = next(kind for kind in KINDS if kind.name == "header")
 
     @few(1)
-    @given(histories(kind, count=HISTORIES, beside=BESIDE))
+    @given(histories(kind, count=60, beside=BESIDE))
     def law(logs: list[list[Record]]) -> None:
         topic, model = topics.fresh(lake, kind, partitions=len(logs)), Model(kind.rule)
         for _again in range(2):

@@ -1,4 +1,4 @@
-"""Writers as processes: started together, read to their end, killed at a moment."""
+"""Writers as processes: started together, read to their end, killed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +16,15 @@ from tests.conftest import QUICK_JAVA
 REPOSITORY = Path(__file__).parent.parent.parent
 
 
-def start(plan: dict[str, Any], *, failpoint: str = "", preload: str = "") -> subprocess.Popen[str]:
-    """A writer in a process group of its own (its Java with it), waiting for ``go`` unless the plan says otherwise.
+def start(plan: dict[str, Any], *, module: str = "tests.races.worker", preload: str = "") -> subprocess.Popen[str]:
+    """A writer in a process group of its own (its Java with it), that waits for ``go``.
 
     ``preload`` is a library that stands before the system's, for it and its Java.
     """
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "JDK_JAVA_OPTIONS": QUICK_JAVA}
-    environment |= {"LAKELOG_FAILPOINT": failpoint} if failpoint else {}
     environment |= {"LD_PRELOAD": preload} if preload else {}
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.races.worker", json.dumps(plan)],
+        [sys.executable, "-m", module, json.dumps(plan)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=REPOSITORY,
         start_new_session=True,
     )  # fmt: skip
@@ -61,17 +58,3 @@ def kill(writer: subprocess.Popen[str]) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(writer.pid, signal.SIGKILL)
     writer.wait(timeout=60)
-
-
-def kill_when(writer: subprocess.Popen[str], happened: Callable[[], bool], *, seconds: float = 300) -> bool:
-    """Kill a writer the moment something is seen on disk; False when it ended before."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if happened():
-            kill(writer)
-            return True
-        if writer.poll() is not None:
-            return False
-        time.sleep(0.002)
-    kill(writer)
-    raise AssertionError("the moment did not come")

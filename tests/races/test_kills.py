@@ -1,68 +1,140 @@
-"""kill -9 at four moments of an append, then the same call again: the log holds each record exactly once."""
+"""kill -9 at every step of every operation, and somewhere in the middle of a commit; then another process goes on.
+
+The victim (victim.py) stands before all steps of all operations at once, in as many lakes, so that one kill cuts all of them off.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import tarfile
+import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from lakelog import Lake
-from tests.races.processes import kill, kill_when, start
+from lakelog.delta import table_properties
+from tests.conftest import NOON
+from tests.races.operations import MERGED, OPERATIONS, WAITING, create, records
+from tests.races.processes import kill, start
+from tests.tables import version_of
 
-pytestmark = pytest.mark.long
-MOMENTS = ("before the data files", "after the data files", "at the commit", "after the commit, before the answer")
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
-
-def killed(plan: dict[str, Any], moment: str, bronze: Path) -> bool:
-    """Run a plan and kill it at the moment; whether it was (a fast machine may end first)."""
-    failpoint = {MOMENTS[0]: "append.before_write", MOMENTS[3]: "append.after_commit"}.get(moment, "")
-    data = set(bronze.glob("partition=0/**/*.parquet"))
-    commits = set((bronze / "_delta_log").glob("*.json"))
-    writer = start({**plan, "wait": False}, failpoint=failpoint)
-    if failpoint:
-        writer.wait(timeout=300)
-        return writer.returncode == -9
-    if moment == MOMENTS[1]:
-        return kill_when(writer, lambda: set(bronze.glob("partition=0/**/*.parquet")) > data)
-    return kill_when(writer, lambda: set((bronze / "_delta_log").glob("*.json")) > commits)
+ARCHIVE = Path(__file__).parent.parent / "data" / "format-1.tar.gz"
+GOING_ON = 0
+# So many commits and removed folders at least, or the trace does not see them.
+LEAST: dict[str, int] = {"merge": 1, "bulk": 2, "settings": 3, "repair": 3, "create": 4, "delete": 4, "upgrade": 5, "types": 6}
 
 
-def again(plan: dict[str, Any]) -> list[dict[str, Any]]:
-    """The same call, to its end."""
-    writer = start({**plan, "wait": False})
-    out, err = writer.communicate(timeout=600)
-    kill(writer)
-    lines = [json.loads(line) for line in out.splitlines()]
-    assert lines and "end" in lines[-1], err[-2000:]
-    return lines
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is at it: what was cut off is not waited for."""
+    monkeypatch.setattr(table_properties, "PATIENCE", 0)
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
-@pytest.mark.parametrize("mode", ["expected", "token", "bulk", "plain"])
-def test_an_append_killed_and_repeated_is_in_the_log_exactly_once(lake: Lake, tmp_path: Path, moment: str, mode: str) -> None:
-    topic = lake.create_topic("t", key="STRING", value="STRING")
-    topic.append([{"key": "first", "value": "x"}])
-    before = topic.ends()[0]
-    plan = {"root": lake.root, "topic": "t", "name": "w", "mode": mode, "count": 1, "token": "t", "expected": before}
-    if mode == "bulk":
-        file = tmp_path / "long.ndjson"
-        file.write_text("".join(json.dumps({"key": f"w-0-{index}", "value": "x"}) + "\n" for index in range(9)))
-        plan |= {"file": str(file), "identity": "long", "chunk": 3}
-    was_killed = killed(plan, moment, Path(lake.root, "t", "bronze"))
-    assert was_killed or mode == "bulk"
-    topic = lake.topic("t")
-    written = topic.ends()[0] > before
-    if mode == "plain":
-        # A plain append makes no promise for its repeat: the writer looks at the log's end, and repeats what is not there.
-        assert topic.ends()[0] in (before, before + 3)
-        lines = [] if written else again(plan)
-    else:
-        lines = again(plan)
-    if mode == "expected" and written:
-        assert [line["error"] for line in lines if "error" in line] == ["EXPECTED_OFFSET_MISMATCH"]
-        assert f"from offset {before} on" in next(line["message"] for line in lines if "error" in line)
-    keys = [row["key"] for row in topic.read().select("key").collect()]
-    assert keys == ["first", *[f"w-0-{index}" for index in range(9 if mode == "bulk" else 3)]]
-    assert topic.verify().problems == []
+def templates(spark: SparkSession, folder: Path, names: set[str]) -> dict[str, str]:
+    """The lakes that operations begin with: one that is sound, one whose log was restored by hand, one of format 1."""
+    lake = Lake(spark, str(folder / "sound" / "lake"), clock=lambda: NOON)
+    topic = create(lake)
+    topic.append(records(MERGED))
+    topic.merge()
+    before = version_of(folder / "sound" / "lake" / "t" / "bronze")
+    topic.append(records(WAITING))
+    if "restored" in names:
+        shutil.copytree(folder / "sound", folder / "restored")
+        log = Lake(spark, str(folder / "restored" / "lake"), clock=lambda: NOON).topic("t").bronze
+        spark.sql(f"RESTORE {log.sql()} TO VERSION AS OF {before}")
+    if "old" in names:
+        with tarfile.open(ARCHIVE) as archive:
+            archive.extractall(folder / "old", filter="data")
+        old = Lake(spark, str(folder / "old" / "lake"), clock=lambda: NOON)
+        for name in ("prices", "empty"):
+            old.delete_topic(name)
+    return {name: str(folder / name) for name in names - {"nothing"}}
+
+
+def files(folder: Path, sign: str) -> set[str]:
+    """The files below a folder whose names end so."""
+    return {f"{place}/{name}" for place, _, names in os.walk(folder) for name in names if name.endswith(sign)}
+
+
+def killed(
+    spark: SparkSession, folder: Path, operations: list[str], *, every: bool = False, sign: str = "", share: float = 0.5
+) -> list[tuple[str, int, int]]:
+    """Let a process stand at the steps of operations, let one run of each go on, and kill it; gives operation, step and steps of each run.
+
+    Args:
+        spark: of this process, which makes the templates.
+        folder: for the lakes.
+        operations: their names.
+        every: stop at every step, in place of the middle one.
+        sign: the moment: files whose names end so have come, or gone, …
+        share: … in so large a share of the lakes in which a run goes on.
+    """
+    plan = {
+        "folder": str(folder / "copies"), "operations": operations, "every": every,
+        "templates": templates(spark, folder, {OPERATIONS[name].template for name in operations}),
+    }  # fmt: skip
+    (folder / "copies").mkdir()
+    victim = start(plan, module="tests.races.victim")
+    try:
+        assert victim.stdin is not None and victim.stdout is not None and victim.stderr is not None
+        line = victim.stdout.readline()
+        assert line, victim.stderr.read()[-4000:]
+        going = [folder / "copies" / f"{name}-{GOING_ON}" for name in operations]
+        before = [files(one, sign) for one in going]
+        victim.stdin.write("go\n")
+        victim.stdin.flush()
+        until = time.monotonic() + 300
+        while sum(files(one, sign) != seen for one, seen in zip(going, before, strict=True)) < share * len(going):
+            assert time.monotonic() < until and victim.poll() is None, "the moment did not come"
+            time.sleep(0.002)
+    finally:
+        kill(victim)
+    assert victim.returncode == -9
+    return [(name, step, steps) for name, step, steps in json.loads(line)]
+
+
+def gone_on(spark: SparkSession, folder: Path, run: tuple[str, int, int]) -> str | None:
+    """Let another process go on where one was killed, by the same call or by another verb first; what is wrong then."""
+    name, step, steps = run
+    operation, lake = OPERATIONS[name], Lake(spark, str(folder / "copies" / f"{name}-{step}" / "lake"), clock=lambda: NOON)
+    # Standing before its first step it had not begun; of the one that went on nobody knows, if the first is where it stood.
+    other_first = (step + len(name)) % 2 == 0 and not (step == GOING_ON and steps < 3)
+    try:
+        operation.afterwards(operation, lake, other_first, step != 1)
+    except Exception as error:
+        return f"{name}, step {step} of {steps}, {'another verb' if other_first else 'the same'} first: {type(error).__name__}: {error}"
+    return None
+
+
+def test_an_append_and_a_merge_killed_before_and_within_their_commits(spark: SparkSession, tmp_path: Path) -> None:
+    """The quick suite's share: one process."""
+    runs = [run for run in killed(spark, tmp_path, ["token", "merge"]) if run[1] in (GOING_ON, 1)]
+    assert len(runs) == 4
+    assert [wrong for run in runs if (wrong := gone_on(spark, tmp_path, run))] == []
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("impatient")
+def test_every_operation_killed_at_every_step(spark: SparkSession, tmp_path: Path) -> None:
+    """Whatever was cut off where: the same call again, or another verb, ends as if nothing had been."""
+    runs = killed(spark, tmp_path, list(OPERATIONS), every=True)
+    steps = {name: count for name, _, count in runs}
+    assert {name: count for name, count in steps.items() if count < LEAST.get(name, 1)} == {}
+    assert [wrong for run in runs if (wrong := gone_on(spark, tmp_path, run))] == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("sign", [".parquet", ".json"])
+def test_appends_killed_when_the_first_data_file_or_the_first_commit_is_there(spark: SparkSession, tmp_path: Path, sign: str) -> None:
+    """The moments within a commit: data files without a commit, and a commit that nobody answered for."""
+    modes = ["expected", "token", "plain", "bulk"]
+    runs = [run for run in killed(spark, tmp_path, modes, sign=sign, share=0.1) if run[1] == GOING_ON]
+    assert len(runs) == len(modes)
+    assert [wrong for run in runs if (wrong := gone_on(spark, tmp_path, run))] == []

@@ -1,0 +1,217 @@
+"""The operations that are cut off: how each is called, what another process does after that, and what must be so in the end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lakelog import Damaged, ExpectedOffsetMismatch, InvalidConfig, InvalidRequest, Lake, NotFound, Topic, TopicNotFound
+from tests.laws import topics
+from tests.oracle import Model, Record, Rule
+from tests.strategies import NOON, Kind
+
+KIND = Kind(
+    "column", Rule("column", columns=(0, 1), barriers=True), {"compaction.strategy": "column", "compaction.strategy.column": "v, w"},
+    value="v INT, w STRING",
+)  # fmt: skip
+WIDER = "v BIGINT, w STRING, x INT"
+SETTINGS = {"segment.bytes": 1000, "snapshot.retention.ms": 3_600_000, "segment.ms": None}
+Batch = dict[int, list[Record]]
+
+
+def _batch(first: list[tuple[bytes, Any]], second: list[tuple[bytes, Any]]) -> Batch:
+    return {index: [Record(key, value, NOON) for key, value in pairs] for index, pairs in enumerate((first, second))}
+
+
+# Merged, appended, and appended later: with late records, tombstones, and keys that come back.
+MERGED = _batch([(b"a", (1, "m")), (b"b", (2, "n")), (b"c", (1, "m"))], [(b"a", (5, "q")), (b"d", (1, None))])
+WAITING = _batch([(b"a", (0, "late")), (b"b", None), (b"e", (3, "z"))], [(b"a", (6, "r"))])
+MORE = _batch([(b"b", (0, "back")), (b"c", (0, "late"))], [(b"d", (2, "s")), (b"f", (1, "f"))])
+LATER = _batch([(b"e", None), (b"g", (1, "g"))], [(b"d", (3, "t"))])
+ENDS = {0: 6, 1: 3}
+
+
+def records(batch: Batch) -> list[dict[str, Any]]:
+    """A batch as a request."""
+    return topics.batch(batch, KIND)
+
+
+def latest(topic: Topic) -> dict[Any, Any]:
+    """(partition, key) to (offset, value, tombstone) of silver; fields that were added later hold NULL and are left out."""
+    found = {}
+    for key, (offset, value, _, _, tombstone) in topics.silver(topic).items():
+        assert value is None or set(value[2:]) <= {None}
+        found[key] = (offset, value and value[:2], tombstone)
+    return found
+
+
+def holds(topic: Topic, *batches: Batch) -> None:
+    """The log holds these batches once and nothing else, silver what the rule makes of them, and nothing is wrong with either."""
+    model = Model(KIND.rule)
+    for batch in batches:
+        model.append(batch)
+    assert topic.verify().problems == []
+    assert topic.ends() == {index: len(log) for index, log in model.log.items()}
+    assert latest(topic) == {key: (offset, record.value, record.deletes) for key, (offset, record) in model.latest().items()}
+
+
+def appended(topic: Topic, batch: Batch) -> None:
+    """Append and merge."""
+    topic.append(records(batch))
+    topic.merge()
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What is cut off: its name, the lake it works on (a template's name), the call, and what comes after it.
+
+    ``afterwards`` is given the lake, whether another verb comes before the same call is made again, and whether the operation had begun.
+    """
+
+    name: str
+    template: str
+    call: Callable[[Lake], Any]
+    afterwards: Callable[[Operation, Lake, bool, bool], None]
+
+
+def _beside(operation: Operation, lake: Lake, other_first: bool, begun: bool) -> None:
+    """Operations that stop no writer: an append and a merge before or after the same call again."""
+    del begun
+    for verb in ("append", "again") if other_first else ("again", "append"):
+        if verb == "append":
+            appended(lake.topic("t"), LATER)
+        else:
+            operation.call(lake)
+    holds(lake.topic("t"), MERGED, WAITING, LATER)
+    if operation.name == "types":
+        assert lake.topic("t").types.value.simpleString() == "struct<v:bigint,w:string,x:int>"
+    if operation.name == "settings":
+        shown = {setting["name"]: (setting["value"], setting["origin"]) for setting in lake.topic("t").describe().config}
+        assert {shown[name] for name in SETTINGS} == {(1000, "topic"), (3_600_000, "topic"), (604_800_000, "default")}
+
+
+def _append(operation: Operation, lake: Lake, other_first: bool, begun: bool) -> None:
+    """The producer repeats its append: the records are in the log once, whatever became of the first call."""
+    del begun
+    topic = lake.topic("t")
+    if other_first:
+        topic.merge()
+    written = topic.ends() != ENDS
+    if operation.name == "expected" and written:
+        try:
+            operation.call(lake)
+        except ExpectedOffsetMismatch as error:
+            assert f"from offset {ENDS[0]} on" in str(error)
+        else:
+            raise AssertionError("an expected offset held twice")
+    elif operation.name == "token":
+        assert operation.call(lake).repeated == written
+    elif operation.name == "bulk" or not written:
+        # A plain append makes no promise for its repeat: the writer looks at the log's end, and repeats what is not there.
+        operation.call(lake)
+    topic.merge()
+    holds(topic, MERGED, WAITING, MORE)
+
+
+def _create(operation: Operation, lake: Lake, other_first: bool, begun: bool) -> None:
+    """What was half made is completed, or taken away by a deletion and made anew."""
+    del begun
+    if other_first:
+        with contextlib.suppress(NotFound):
+            lake.delete_topic("t")
+    try:
+        operation.call(lake)
+    except InvalidRequest as error:
+        assert error.name == "TOPIC_ALREADY_EXISTS"
+    assert lake.topics() == ["t"]
+    appended(lake.topic("t"), MERGED)
+    holds(lake.topic("t"), MERGED)
+
+
+def _delete(operation: Operation, lake: Lake, other_first: bool, begun: bool) -> None:
+    """Whoever comes next finishes it, and nothing of the topic comes back."""
+    if other_first:
+        try:
+            lake.topic("t").append(records(LATER))
+            assert not begun, "nobody writes into a topic whose deletion was begun"
+        except TopicNotFound:
+            assert begun
+    with contextlib.suppress(TopicNotFound):
+        operation.call(lake)
+    assert lake.topics() == []
+    assert not Path(lake.root, "t").exists()
+    create(lake)
+    appended(lake.topic("t"), MERGED)
+    holds(lake.topic("t"), MERGED)
+
+
+def _repair(operation: Operation, lake: Lake, other_first: bool, begun: bool) -> None:
+    """The log was changed by hand: nobody writes it before its repair was begun, the next writer finishes it."""
+    topic, done = lake.topic("t"), False
+    if other_first:
+        try:
+            appended(topic, LATER)
+            done = True
+            assert begun, "a log changed by hand is not written"
+        except Damaged:
+            assert not begun
+    operation.call(lake)
+    assert topic.status().epoch == 1
+    if not done:
+        appended(topic, LATER)
+    holds(topic, MERGED, LATER)
+
+
+def _upgrade(operation: Operation, lake: Lake, other_first: bool, begun: bool) -> None:
+    """It can be read all the time, and written after the next upgrade at the latest."""
+    del begun
+    topic = lake.topic("orders")
+    before = sorted(topic.latest().collect())
+    order = {"key": {"order_id": 99, "region": "eu"}, "value": {"status": "new", "updated_at": "2026-02-01T00:00:00Z"}, "partition": 0}
+    written = 0
+    if other_first:
+        try:
+            topic.append([order])
+            written = 1
+        except InvalidConfig as error:
+            assert error.name == "UNSUPPORTED_VERSION"
+    operation.call(lake)
+    assert operation.call(lake).done == []
+    assert (sorted(topic.latest().collect()), topic.verify().problems) == (before, [])
+    topic.append([order])
+    assert topic.merge().records == 2 + written, "with the one that had waited"
+    assert (topic.status().live, topic.verify().problems) == (len(before) + 1, [])
+
+
+def create(lake: Lake) -> Any:
+    """The topic of the templates."""
+    return lake.create_topic("t", value=KIND.value, partitions=2, config={**KIND.config, "segment.ms": 1_000_000})
+
+
+def _bulk(lake: Lake) -> Any:
+    file = Path(lake.root).parent / "more.ndjson"
+    file.write_text("".join(json.dumps(record) + "\n" for record in records(MORE)), encoding="utf-8")
+    return lake.topic("t").load(str(file), identity="more", chunk=2)
+
+
+OPERATIONS = {
+    operation.name: operation
+    for operation in (
+        Operation("expected", "sound", lambda lake: lake.topic("t").append(records(MORE), expected_offset=ENDS), _append),
+        Operation("token", "sound", lambda lake: lake.topic("t").append(records(MORE), token="more"), _append),
+        Operation("plain", "sound", lambda lake: lake.topic("t").append(records(MORE)), _append),
+        Operation("bulk", "sound", _bulk, _append),
+        Operation("merge", "sound", lambda lake: lake.topic("t").merge(), _beside),
+        Operation("rebuild", "sound", lambda lake: lake.topic("t").merge(rebuild=True), _beside),
+        Operation("types", "sound", lambda lake: lake.topic("t").configure(value=WIDER), _beside),
+        Operation("settings", "sound", lambda lake: lake.topic("t").configure(SETTINGS), _beside),
+        Operation("create", "nothing", create, _create),
+        Operation("delete", "sound", lambda lake: lake.delete_topic("t"), _delete),
+        Operation("repair", "restored", lambda lake: lake.topic("t").repair(), _repair),
+        Operation("upgrade", "old", lambda lake: lake.upgrade(), _upgrade),
+    )
+}  # fmt: skip

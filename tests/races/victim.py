@@ -1,0 +1,106 @@
+"""A process that stands at every step of many operations at once, to be killed: ``victim.py`` with a plan as JSON on the command line.
+
+A step is a commit, or a folder removed. An operation is run once to its end on a copy of its lake, which tells how many steps it has. Then it
+is run again for each of them, on a copy and in a thread of its own, and waits just before that step: also just after the one before.
+A last run of each waits in the middle until standard input says ``go``, and goes on while the process is killed.
+
+The plan: ``folder`` of the copies, ``templates`` (name to folder), ``operations`` (their names), and whether ``every`` step is wanted or
+the middle one alone. The answer: one line with [operation, step, how many steps it has] of each run, step 0 for the one that goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from lakelog import Lake, local_session
+from lakelog.delta import statement
+from lakelog.operations import delete
+from tests.conftest import NOON, QUICK_SPARK
+from tests.races.operations import OPERATIONS
+
+held = statement.held
+here = threading.local()
+
+
+class Run:
+    """An operation on a copy of its lake, that stops before a step (None: it does not), until ``go``."""
+
+    def __init__(self, spark: Any, plan: dict[str, Any], name: str, label: int, stop: int | None) -> None:
+        self.operation, self.stop, self.steps, self.inside = OPERATIONS[name], stop, 0, 0
+        self.stands, self.go = threading.Event(), threading.Event()
+        self.error: Exception | None = None
+        folder = Path(plan["folder"], f"{name}-{label}")
+        template = plan["templates"].get(self.operation.template)
+        shutil.copytree(template, folder) if template else folder.mkdir()
+        self.lake = Lake(spark.newSession(), str(folder / "lake"), clock=lambda: NOON)
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+        self.stands.wait()
+        if self.error is not None or (stop is not None and self.steps != stop):
+            raise RuntimeError(f"{name} has {self.steps} steps, it was to stop before {stop}") from self.error
+
+    def _run(self) -> None:
+        here.run = self
+        try:
+            self.operation.call(self.lake)
+        except Exception as error:
+            self.error = error
+        finally:
+            self.stands.set()
+
+    def step(self) -> None:
+        """A step is about to be made."""
+        self.steps += 1
+        if self.steps == self.stop:
+            self.stands.set()
+            self.go.wait()
+
+
+@contextlib.contextmanager
+def stepped(*given: Any, **more: Any) -> Iterator[None]:
+    """`lock.held`, before which a run may stop; where one commit is made within another's turn, after it."""
+    run = here.run
+    if not run.inside:
+        run.step()
+    run.inside += 1
+    try:
+        with held(*given, **more):
+            yield
+    finally:
+        run.inside -= 1
+    if run.inside:
+        run.step()
+
+
+def main() -> None:
+    plan = json.loads(sys.argv[1])
+    spark = local_session("victim", master="local[2]", memory="2g", config={"spark.sql.shuffle.partitions": "1", **QUICK_SPARK})
+    statement.held = delete.held = stepped
+    # Each run has a session of its own.
+    statement._settings_in_use = contextlib.nullcontext()
+    runs, going = [], []
+    for name in plan["operations"]:
+        traced = Run(spark, plan, name, 99, None)
+        middle = (traced.steps + 1) // 2
+        for step in range(1, traced.steps + 1) if plan["every"] else [middle]:
+            Run(spark, plan, name, step, step)
+            runs.append([name, step, traced.steps])
+        going.append(Run(spark, plan, name, 0, middle))
+        runs += [[name, 0, traced.steps], [name, 99, traced.steps]]
+    sys.stdout.write(json.dumps(runs) + "\n")
+    sys.stdout.flush()
+    sys.stdin.readline()
+    for run in going:
+        run.go.set()
+    threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main()
