@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import table_properties
+from lakelog.delta.lock import LOCKED
 from lakelog.delta.table_properties import IDENTITY, PREFIX
 from lakelog.errors import Conflict, InvalidRequest, NotFound, NotReady, OffsetOutOfRange, TopicNotFound
 from lakelog.inputs.csv import CsvOptions
@@ -245,8 +246,8 @@ class Topic:
             known = self._ready(pin=True)
             try:
                 merged, self._end = merge.merge(self.log, options, now=self.clock(), known=known, from_rows=attempt > 0)
-            except Conflict:
-                if attempt == MERGE_ATTEMPTS - 1:
+            except Conflict as error:
+                if attempt == MERGE_ATTEMPTS - 1 or error.name == LOCKED:
                     raise
                 merged = None
             except NotFound:

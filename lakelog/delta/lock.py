@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 # Seconds that a writer waits for the one before it. A merge or a large append may hold its table for minutes.
 PATIENCE = 600.0
+# The name of the Conflict with a writer that holds a lock too long: to try again at once would be to wait as long again.
+LOCKED = "TABLE_LOCKED"
 # How often a waiting writer looks again, in seconds.
 PAUSE = 0.02
 # What a file system without locks answers.
@@ -147,7 +149,8 @@ class _TableLock:
     def _too_long(self) -> Conflict:
         return Conflict(
             f"Another writer has held {self.file} for {PATIENCE:.0f} seconds: it commits to that table. Nothing was written; try again when it"
-            " is done (fuser tells which process it is)."
+            " is done (fuser tells which process it is).",
+            name=LOCKED,
         )
 
     def _unusable(self, error: OSError) -> InvalidRequest:

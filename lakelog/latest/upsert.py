@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from lakelog.delta import table_properties, tables
 from lakelog.delta.errors import raised
+from lakelog.delta.lock import LOCKED
 from lakelog.delta.table_properties import IDENTITY
 from lakelog.errors import Conflict, NotFound
 from lakelog.latest import silver
@@ -100,7 +101,9 @@ def write_progress(log: TopicLog, before: Progress, after: Progress, *, now: int
             scatter=False,
             user_metadata=after.note(),
         )
-    except Conflict:
+    except Conflict as error:
+        if error.name == LOCKED:
+            raise
         return False
     except Exception as error:
         if not raised(error, PROGRESS_MOVED):

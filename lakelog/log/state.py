@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lakelog.delta import table_properties, tables
+from lakelog.delta.lock import LOCKED
 from lakelog.errors import Conflict, InvalidConfig, LogIncomplete
 from lakelog.log import guard, inspection
 from lakelog.log.commits import note
@@ -37,6 +38,9 @@ def change_state(
     Returns:
         False when the state is no longer as known, then nothing was written: read it again.
 
+    Raises:
+        Conflict: another writer holds the table's lock too long.
+
     Cost: one Spark job for the guard, one for the write, a small file per partition.
     """
     rows = [*(state_row(state, log.uuid) for state in states.values()), *more]
@@ -45,7 +49,9 @@ def change_state(
     try:
         frame = control_frame(log.spark, log.types, rows, now)
         return guard.insert(log, frame, known, None, now=now, count=len(rows), user_metadata=text, of_state=True) is not None
-    except Conflict:
+    except Conflict as error:
+        if error.name == LOCKED:
+            raise
         return False
 
 
