@@ -10,7 +10,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lakelog.errors import LakelogError
 
@@ -75,14 +75,7 @@ class Signals:
             signal.signal(each, signal.SIG_DFL)
         self.received = number
         if self._session is not None:
-            # From a thread of its own: this one may be waiting for an answer of Java, and the next answer it reads would be that one.
-            stopping = threading.Thread(target=_stop, args=(self._session,), daemon=True)
-            stopping.start()
-            stopping.join(PATIENCE)
+            from lakelog.delta.session import end
+
+            end(self._session, patience=PATIENCE)
         raise _Stop
-
-
-def _stop(session: Any) -> None:
-    """End what Spark is doing; then what waits for it goes on, and fails."""
-    with contextlib.suppress(Exception):
-        session.stop()

@@ -73,6 +73,37 @@ def has_own_catalog(spark: SparkSession) -> bool:
     return spark.conf.get("spark.sql.catalogImplementation", None) == "in-memory"
 
 
+def _by_pyarrow(whole: str) -> tuple[Any, str]:
+    """The file system and the path within it of a folder that pyarrow can remove.
+
+    Raises:
+        InvalidRequest: it cannot reach it, or does not find it.
+    """
+    from pyarrow import fs
+
+    try:
+        files, inside = filesystem(whole)
+        if files.get_file_info(inside).type == fs.FileType.Directory:
+            return files, inside
+        why = "pyarrow does not find it"
+    except (InvalidRequest, OSError) as error:
+        why = str(error).splitlines()[0]
+    raise InvalidRequest(
+        f"{whole} cannot be removed from here: {why}. Remove it with the tools of its storage, then delete the topic again.",
+        name="NOT_REMOVABLE",
+    )
+
+
+def require_removable(spark: SparkSession, folder: str) -> None:
+    """Check that `remove` can reach a folder; nothing is changed.
+
+    Raises:
+        InvalidRequest: nothing here can remove it.
+    """
+    if on_this_disk(spark, folder) is None and not has_own_catalog(spark):
+        _by_pyarrow(address(spark, folder))
+
+
 def remove(spark: SparkSession, folder: str) -> None:
     """Remove a folder with all that is in it; nothing where there is none.
 
@@ -93,16 +124,5 @@ def remove(spark: SparkSession, folder: str) -> None:
         spark.sql(f"CREATE SCHEMA {schema} LOCATION {literal(whole)}")
         spark.sql(f"DROP SCHEMA {schema} CASCADE")
         return
-    from pyarrow import fs
-
-    try:
-        files, inside = filesystem(whole)
-        if files.get_file_info(inside).type == fs.FileType.Directory:
-            return files.delete_dir(inside)  # type: ignore[no-any-return]
-        why = "pyarrow does not find it"
-    except (InvalidRequest, OSError) as error:
-        why = str(error).splitlines()[0]
-    raise InvalidRequest(
-        f"{whole} cannot be removed from here: {why}. Remove it with the tools of its storage, then delete the topic again.",
-        name="NOT_REMOVABLE",
-    )
+    files, inside = _by_pyarrow(whole)
+    files.delete_dir(inside)

@@ -8,8 +8,10 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,18 +45,26 @@ CHATTER = ("WARNING: Using incubator", "Using Spark's default", "Setting default
 
 
 @contextlib.contextmanager
-def _stderr_to(log: Path) -> Iterator[None]:
-    """Send this process's standard error to a file: the Java process started meanwhile keeps it for its whole life."""
+def _output_to(log: Path) -> Iterator[None]:
+    """Send this process's standard output and error to a file: the Java process started meanwhile keeps it for its whole life.
+
+    Whoever reads the command's output through a pipe then sees its end when the command ends, however long Java takes to end.
+    """
+    sys.stdout.flush()
     sys.stderr.flush()
-    kept = os.dup(2)
+    kept = {}
+    for number in (1, 2):
+        with contextlib.suppress(OSError):  # it is closed
+            kept[number] = os.dup(number)
     try:
         with log.open("ab") as target:
-            os.dup2(target.fileno(), 2)
+            for number in kept:
+                os.dup2(target.fileno(), number)
         yield
     finally:
-        sys.stderr.flush()
-        os.dup2(kept, 2)
-        os.close(kept)
+        for number, original in kept.items():
+            os.dup2(original, number)
+            os.close(original)
 
 
 def _reason(error: Exception, log: Path, before: int) -> str:
@@ -158,7 +168,7 @@ def local_session(
     written = folder / "spark.log"
     before = written.stat().st_size if written.exists() else 0
     try:
-        with _stderr_to(written):
+        with _output_to(written):
             return builder.getOrCreate()
     except Exception as error:
         raise NotReady(f"Spark did not start: {_reason(error, written, before)} See {written} and `lakelog doctor`.") from error
@@ -174,3 +184,25 @@ def running_tasks(spark: SparkSession) -> tuple[int, int] | None:
     except Exception:
         return None
     return (sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages)) if stages else None
+
+
+def end(spark: SparkSession, *, patience: float) -> None:
+    """Stop a session and the Java process that was started for it; where that has not ended after ``patience`` seconds, kill it."""
+    gateway = getattr(getattr(spark, "_sc", None), "_gateway", None)
+    # From a thread of its own: the caller's may be waiting for an answer of Java, and the next answer it reads would be that one.
+    stopping = threading.Thread(target=_stop, args=(spark,), daemon=True)
+    stopping.start()
+    stopping.join(patience)
+    java = getattr(gateway, "proc", None)
+    if java is None:
+        return
+    try:
+        java.stdin.close()
+        java.wait(patience)
+    except subprocess.TimeoutExpired:
+        java.kill()
+
+
+def _stop(spark: SparkSession) -> None:
+    with contextlib.suppress(Exception):
+        spark.stop()

@@ -266,6 +266,7 @@ class Lake:
         deleted = TopicDeleted(name, [str(table) for table in tables], dry_run)
         if dry_run:
             return deleted
+        delete.require_droppable(self.spark, self.root, tables)
         with contextlib.suppress(NotFound, Damaged):
             delete.announce(self._topic(name).log, now=self.clock())
         delete.drop(self.spark, self.root, name)

@@ -8,7 +8,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from lakelog.delta import table_properties, tables
-from lakelog.delta.filesystem import is_cut_off, names_in, remove
+from lakelog.delta.filesystem import is_cut_off, names_in, remove, require_removable
 from lakelog.delta.location import on_this_disk
 from lakelog.delta.lock import held
 from lakelog.errors import Conflict, Damaged, Invalid, InvalidRequest, LakelogError
@@ -69,6 +69,17 @@ def own(spark: SparkSession, root: str, name: str) -> list[TableRef]:
         if stored is not None or (table.path is not None and is_cut_off(spark, table.path)):
             found.append(table)
     return found
+
+
+def require_droppable(spark: SparkSession, root: str, found: list[TableRef]) -> None:
+    """Check, before the deletion is announced, that the folders of tables under a path can be removed from here.
+
+    Raises:
+        InvalidRequest: nothing here can remove folders at that place; nothing was deleted.
+    """
+    if "/" in root:
+        for table in found:
+            require_removable(spark, str(table))
 
 
 def drop(spark: SparkSession, root: str, name: str) -> None:

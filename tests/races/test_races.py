@@ -58,8 +58,8 @@ def acknowledged(lines: Lines, keys: dict[int, list[str]]) -> int:
 
 
 def contended(lines: Lines) -> int:
-    """How many pairs of appends of different writers were under way at the same time."""
-    spans = [(name, *line["span"]) for name, told in lines.items() for line in told if "append" in line]
+    """How many pairs of attempts of different writers, refused ones too, were under way at the same time."""
+    spans = [(name, *line["span"]) for name, told in lines.items() for line in told if "span" in line]
     return sum(one[0] != other[0] and one[1] < other[2] and other[1] < one[2] for one, other in itertools.combinations(spans, 2))
 
 

@@ -31,7 +31,7 @@ def append(topic, plan: dict, number: int) -> None:
         except LakelogError as error:
             if error.name != "EXPECTED_OFFSET_MISMATCH":
                 raise
-            say({"refused": number, "expected": error.expected, "actual": error.actual})
+            say({"refused": number, "expected": error.expected, "actual": error.actual, "span": [began, time.monotonic()]})
             expected = error.actual
         else:
             told = {"append": number, "partition": partition, "offsets": appended.offsets[partition], "expected": expected}
