@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from lakelog.results import (
         Appended,
         Loaded,
+        Maintained,
         Merged,
         PartitionStatus,
         Position,
@@ -76,7 +77,7 @@ _HOMES = {
                "VersionMismatch"),
     "lake.lake": ("Lake",),
     "model.ordering": ("OrderingRule",),
-    "results": ("Appended", "Loaded", "Merged", "PartitionStatus", "Position", "Repaired", "Requeued",
+    "results": ("Appended", "Loaded", "Maintained", "Merged", "PartitionStatus", "Position", "Repaired", "Requeued",
                 "Restored", "Snapshot", "SnapshotDeleted", "TopicDeleted", "TopicDescription", "TopicStatus", "Upgraded", "Verified"),
     "delta.session": ("local_session",),
     "topic": ("Topic",),
@@ -84,7 +85,8 @@ _HOMES = {
 __version__ = "0.1.0"
 __all__ = [
     "Appended", "CommitLog", "Conflict", "Damaged", "ExpectedOffsetMismatch", "FencedEpoch", "GateFailed", "Invalid", "InvalidConfig", "InvalidRecords",
-    "InvalidRequest", "Lake", "LakelogError", "Loaded", "LogIncomplete", "Merged", "NotFound", "NotReady", "OffsetOutOfRange", "OrderingRule",
+    "InvalidRequest", "Lake", "LakelogError", "Loaded", "LogIncomplete", "Maintained",
+    "Merged", "NotFound", "NotReady", "OffsetOutOfRange", "OrderingRule",
     "PartitionStatus", "Position", "Refused", "Repaired", "Requeued", "Restored", "Snapshot", "SnapshotDeleted", "Topic",
     "TopicDeleted", "TopicDescription", "TopicNotFound", "TopicStatus", "Upgraded", "Verified", "VersionMismatch", "local_session",
 ]  # fmt: skip

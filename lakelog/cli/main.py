@@ -17,11 +17,10 @@ from typing import Annotated, Any
 
 import typer
 
-from lakelog.cli import output
+from lakelog.cli import output, snapshots
 from lakelog.cli.context import Call, Config, Debug, Json, Name, Root, Yes, verb
 from lakelog.cli.failure import failure, in_cli
 from lakelog.cli.interrupt import Signals
-from lakelog.cli.snapshots import snapshots
 from lakelog.cli.topics import lakes, topics
 from lakelog.errors import Damaged, InvalidRequest, LakelogError, TopicNotFound
 from lakelog.model.config import did_you_mean
@@ -35,7 +34,6 @@ app = typer.Typer(
 )
 app.add_typer(topics, name="topic")
 app.add_typer(lakes, name="lake")
-app.add_typer(snapshots, name="snapshot")
 
 At = Annotated[
     str | None, typer.Option("--at", metavar="POINT", help="As it was: a snapshot's name, a silver version, or a time (ISO 8601, UTC).")
@@ -265,6 +263,9 @@ def verify(
     if not found.ok:
         raise typer.Exit(Damaged.exit_code)
     return None
+
+
+snapshots.register(app)
 
 
 @verb(app, example="lakelog doctor")

@@ -24,6 +24,10 @@ MOST_PARTITIONS = 120
 _names = itertools.count(1)
 
 
+def _texts(ends: dict[int, int]) -> dict[str, int]:
+    return {str(index): end for index, end in ends.items()}
+
+
 @dataclass
 class Seat:
     """A case in a topic: its first partition there, and what went wrong so far."""
@@ -87,6 +91,8 @@ class Group:
             warnings.simplefilter("always")
             self.topic: Topic = self.lake.create_topic(f"c{next(_names)}", partitions=partitions, config=first.topic)
         self.camera = Camera(self.lake, self.topic.name)
+        self.merged: dict[str, int] = {}
+        self.snapshots: dict[str, Any] = {}
         if first.warns is not None:
             told = set(self.topic.config.warnings())
             if told != set(first.warns) or not all(any(name in str(warning.message) for warning in warned) for name in first.warns):
@@ -120,9 +126,10 @@ class Group:
             self.clock.now = arguments
             return
         verbs = {
-            "merge": lambda: self.topic.merge(),
+            "merge": lambda: self._merge(arguments),
             "configure": lambda: self.topic.configure(arguments["config"]),
             "rebuild": lambda: self._rebuild(arguments),
+            **self._snapshot_verbs(arguments),
         }
         expect = steps[0][1][1].get("expect", {}) if steps[0][1] else {}
         if "error" in expect:
@@ -130,7 +137,52 @@ class Group:
                 if step:
                     self._refused(seat, step, verbs[do])
             return
-        verbs[do]()
+        answer = verbs[do]()
+        for seat, step in steps:
+            if step and expect:
+                self._answered(seat, step[0], do, expect, answer)
+
+    def _merge(self, arguments: dict[str, Any]) -> None:
+        """A merge; its silver version is remembered where the case gives it a label."""
+        self.topic.merge()
+        if "as" in arguments:
+            self.merged[arguments["as"]] = self.topic.status().silver_version
+
+    def _snapshot_verbs(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The verbs of snapshots: cases with them run alone."""
+
+        def snapshot() -> Any:
+            taken = self.topic.snapshot(arguments.get("name"), at=self.merged.get(arguments.get("at", "")))
+            for handle in ("as", "name"):
+                if handle in arguments:
+                    self.snapshots[arguments[handle]] = taken
+            return taken
+
+        def which(field: str) -> Any:
+            return self.snapshots.get(arguments[field], arguments[field])
+
+        return {
+            "snapshot": snapshot,
+            "snapshots": lambda: self.topic.snapshots(),
+            "load": lambda: self.camera.loaded(which("at")),
+            "expire_snapshots": lambda: self.topic.expire_snapshots(),
+            "restore": lambda: self.topic.restore(which("to"), log=arguments.get("log", "truncate")),
+        }
+
+    def _answered(self, seat: Seat, number: int, do: str, expect: dict[str, Any], answer: Any) -> None:
+        """Compare the answer of a topic-wide verb."""
+        shown: dict[str, Any] = {}
+        if do == "snapshot":
+            shown = {"ends": _texts(answer.ends), "epoch": answer.epoch - support.FIRST_EPOCH, "created": answer.created}
+        elif do == "snapshots":
+            shown = {"ids": [{"ends": _texts(one.ends), "epoch": one.epoch - support.FIRST_EPOCH} for one in answer]}
+        elif do == "load":
+            for wanted, actual in answer.of(seat.base, seat.case.partitions).unlike("latest", expect["latest"]):
+                seat.fail(number, "rows of the snapshot", wanted, actual)
+            return
+        for name, wanted in expect.items():
+            if shown.get(name) != wanted:
+                seat.fail(number, f"{do}: {name}", wanted, shown.get(name))
 
     def _rebuild(self, arguments: dict[str, Any]) -> None:
         if arguments.get("config"):

@@ -18,7 +18,7 @@ import pytest
 from lakelog import Lake
 from lakelog.delta import table_properties
 from tests.conftest import NOON
-from tests.races.operations import MERGED, OPERATIONS, WAITING, create, records
+from tests.races.operations import MERGED, OPERATIONS, WAITING, create, named, records
 from tests.races.processes import kill, start
 from tests.tables import version_of
 
@@ -28,7 +28,20 @@ if TYPE_CHECKING:
 ARCHIVE = Path(__file__).parent.parent / "data" / "format-1.tar.gz"
 GOING_ON = 0
 # So many commits and removed folders at least, or the trace does not see them.
-LEAST: dict[str, int] = {"merge": 1, "bulk": 2, "settings": 3, "repair": 3, "create": 4, "delete": 4, "upgrade": 5, "types": 6}
+LEAST: dict[str, int] = {
+    "merge": 1,
+    "bulk": 2,
+    "settings": 3,
+    "repair": 3,
+    "create": 4,
+    "delete": 4,
+    "upgrade": 5,
+    "types": 6,
+    "snapshot": 3,
+    "truncate": 7,
+    "keep": 4,
+    "maintain": 6,
+}
 
 
 @pytest.fixture
@@ -45,6 +58,8 @@ def templates(spark: SparkSession, folder: Path, names: set[str]) -> dict[str, s
     topic.merge()
     before = version_of(folder / "sound" / "lake" / "t" / "bronze")
     topic.append(records(WAITING))
+    if "named" in names:
+        named(Lake(spark, str(folder / "named" / "lake"), clock=lambda: NOON))
     if "restored" in names:
         shutil.copytree(folder / "sound", folder / "restored")
         log = Lake(spark, str(folder / "restored" / "lake"), clock=lambda: NOON).topic("t").bronze
