@@ -8,7 +8,7 @@ from lakelog.delta import tables
 from lakelog.latest import silver
 from lakelog.latest.progress import stored
 from lakelog.log import bronze, inspection
-from lakelog.log.commits import describe_commit, foreign_commits, since_repair
+from lakelog.log.notes import describe_commit, foreign_commits, since_repair
 from lakelog.model.topic_log import TopicLog
 from lakelog.results import Verified
 
@@ -55,7 +55,7 @@ def compared(log: TopicLog) -> tuple[int, list[str]]:
     ).collect()[0]
     says = {
         "missing": "keys are missing in silver",
-        "unknown": "keys stand in silver that the log does not have",
+        "unknown": "silver has keys that the log does not have",
         "other": "keys have another row in silver than the one the rule puts first",
         "changed": "rows of silver differ from their record in the log",
     }

@@ -21,7 +21,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "": ("topic", "commit_log"),
     "operations": ("create", "configure", "delete", "repair", "upgrade", "intents"),
     "latest": ("progress", "fold", "compare", "fill", "silver", "upsert", "evolution", "merge", "views", "status", "verify"),
-    "log": ("rows", "commits", "inspection", "tail", "tokens", "conditions", "guard", "state", "bronze", "append", "bulk"),
+    "log": ("rows", "notes", "inspection", "tail", "tokens", "conditions", "guard", "state", "bronze", "append", "bulk"),
     "inputs": ("files", "csv", "arrow", "values", "ndjson", "fitting", "sources", "refusal", "staging", "identity"),
     "delta": (
         "prerequisites", "session", "errors", "location", "lock", "statement", "plans", "commit_file", "commits", "table_properties",

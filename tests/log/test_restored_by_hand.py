@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from lakelog.errors import Damaged, FencedEpoch
 from lakelog.log import tail
-from lakelog.log.commits import lost_appends, standing
+from lakelog.log.notes import lost_appends, standing
 from tests.tables import versions
 
 if TYPE_CHECKING:
