@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         TopicNotFound,
         VersionMismatch,
     )
+    from lakelog.inputs.inference import types_like
     from lakelog.lake.lake import Lake
     from lakelog.model.ordering import OrderingRule
     from lakelog.results import (
@@ -69,6 +70,7 @@ _HOMES = {
     "errors": ("Conflict", "Damaged", "ExpectedOffsetMismatch", "FencedEpoch", "GateFailed", "Invalid", "InvalidConfig", "InvalidRecords",
                "InvalidRequest", "LakelogError", "LogIncomplete", "NotFound", "NotReady", "OffsetOutOfRange", "Refused", "TopicNotFound",
                "VersionMismatch"),
+    "inputs.inference": ("types_like",),
     "lake.lake": ("Lake",),
     "model.ordering": ("OrderingRule",),
     "results": ("Appended", "Loaded", "Merged", "PartitionStatus", "Position", "Repaired", "TopicDeleted", "TopicDescription", "TopicStatus",
@@ -81,7 +83,7 @@ __all__ = [
     "Appended", "CommitLog", "Conflict", "Damaged", "ExpectedOffsetMismatch", "FencedEpoch", "GateFailed", "Invalid", "InvalidConfig", "InvalidRecords",
     "InvalidRequest", "Lake", "LakelogError", "Loaded", "LogIncomplete", "Merged", "NotFound", "NotReady", "OffsetOutOfRange", "OrderingRule",
     "PartitionStatus", "Position", "Refused", "Repaired", "Topic",
-    "TopicDeleted", "TopicDescription", "TopicNotFound", "TopicStatus", "Upgraded", "Verified", "VersionMismatch", "local_session",
+    "TopicDeleted", "TopicDescription", "TopicNotFound", "TopicStatus", "Upgraded", "Verified", "VersionMismatch", "local_session", "types_like",
 ]  # fmt: skip
 
 

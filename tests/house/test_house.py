@@ -22,7 +22,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "operations": ("create", "configure", "delete", "repair", "upgrade", "intents"),
     "latest": ("progress", "fold", "compare", "fill", "silver", "upsert", "evolution", "merge", "views", "status", "verify"),
     "log": ("rows", "notes", "inspection", "tail", "tokens", "conditions", "guard", "state", "bronze", "append", "bulk"),
-    "inputs": ("files", "csv", "arrow", "values", "ndjson", "fitting", "sources", "refusal", "staging", "identity"),
+    "inputs": ("files", "csv", "arrow", "values", "ndjson", "fitting", "sources", "inference", "refusal", "staging", "identity"),
     "delta": (
         "prerequisites", "session", "errors", "location", "lock", "statement", "plans", "commit_file", "commits", "table_properties",
         "filesystem", "tables",
@@ -44,7 +44,7 @@ COLLECTORS = (
     "inputs.refusal", "inputs.staging", "log.tail", "log.tokens", "log.conditions", "log.inspection",
     "log.bronze", "log.bulk",
     "latest.compare", "latest.fill", "latest.progress", "latest.upsert", "latest.status", "latest.verify", "operations.repair",
-    "lake.lake_table", "inputs.arrow", "inputs.csv", "inputs.files", "cli.rows",
+    "lake.lake_table", "inputs.arrow", "inputs.csv", "inputs.inference", "inputs.files", "cli.rows",
 )  # fmt: skip
 BANNED_CALLS = {
     "get_type_hints": "inspect.signature with eval_str: Python 3.10 wraps what has the default None in another Optional, options are lost",
@@ -66,7 +66,7 @@ BANNED_NAMES = ("utils", "util", "helpers", "common", "base", "core", "manager",
 LINES_MOST, FUNCTION_MOST, JOB_MOST = 310, 60, 40
 # Larger, with the reason; the number is where it ends.
 LARGER_FILES: dict[str, tuple[int, str]] = {
-    "lake.lake": (335, "the verbs on a lake, half of it docstrings"),
+    "lake.lake": (360, "the verbs on a lake, half of it docstrings"),
     "topic": (470, "the verbs people call, half of it docstrings"),
     "cli.main": (375, "the verbs of the command line, a function each"),
 }
