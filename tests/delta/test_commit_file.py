@@ -101,6 +101,7 @@ def test_a_topic_made_anew_under_the_same_name_is_another(lake: Lake) -> None:
     assert mine.uuid == other.topic("t").uuid
 
 
+@pytest.mark.long
 def test_an_append_whose_topic_is_widened_deleted_or_made_anew_meanwhile(lake: Lake) -> None:
     """Before its statement and after all it looked at: nothing goes where it should not, and no table is made in the place of one that is gone."""
 
