@@ -7,6 +7,7 @@ key, the winner under the topic's *ordering rule*. The folders are the architect
     lake/         a root with its topics and defaults; how topics are created and deleted
     topic.py      the verbs on one topic; commit_log.py: a topic as a commit log (KIP-27)
     operations/   what touches several tables of a topic: configure, repair, upgrade; intents, by which the next writer finishes them
+    snapshots/    states of silver that are named, kept, compared and restored; the lake's registry of them (KIP-630)
     latest/       silver: the new part of the log is folded, compared with silver, written; views, status, verify
     log/          bronze: records are numbered and appended under a guard; the log's end and state; reading
     inputs/       a file, frame or list as a request: read, checked record by record, summed up
@@ -57,6 +58,10 @@ if TYPE_CHECKING:
         PartitionStatus,
         Position,
         Repaired,
+        Requeued,
+        Restored,
+        Snapshot,
+        SnapshotDeleted,
         TopicDeleted,
         TopicDescription,
         TopicStatus,
@@ -73,8 +78,8 @@ _HOMES = {
     "inputs.inference": ("types_like",),
     "lake.lake": ("Lake",),
     "model.ordering": ("OrderingRule",),
-    "results": ("Appended", "Loaded", "Merged", "PartitionStatus", "Position", "Repaired", "TopicDeleted", "TopicDescription", "TopicStatus",
-                "Upgraded", "Verified"),
+    "results": ("Appended", "Loaded", "Merged", "PartitionStatus", "Position", "Repaired", "Requeued",
+                "Restored", "Snapshot", "SnapshotDeleted", "TopicDeleted", "TopicDescription", "TopicStatus", "Upgraded", "Verified"),
     "delta.session": ("local_session",),
     "topic": ("Topic",),
 }  # fmt: skip
@@ -82,8 +87,9 @@ __version__ = "0.1.0"
 __all__ = [
     "Appended", "CommitLog", "Conflict", "Damaged", "ExpectedOffsetMismatch", "FencedEpoch", "GateFailed", "Invalid", "InvalidConfig", "InvalidRecords",
     "InvalidRequest", "Lake", "LakelogError", "Loaded", "LogIncomplete", "Merged", "NotFound", "NotReady", "OffsetOutOfRange", "OrderingRule",
-    "PartitionStatus", "Position", "Refused", "Repaired", "Topic",
-    "TopicDeleted", "TopicDescription", "TopicNotFound", "TopicStatus", "Upgraded", "Verified", "VersionMismatch", "local_session", "types_like",
+    "PartitionStatus", "Position", "Refused", "Repaired", "Requeued", "Restored", "Snapshot", "SnapshotDeleted", "Topic",
+    "TopicDeleted", "TopicDescription", "TopicNotFound", "TopicStatus", "Upgraded", "Verified", "VersionMismatch", "local_session",
+    "types_like",
 ]  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from lakelog.cli import output
 from lakelog.cli.context import Call, Config, Debug, Json, Name, Root, Yes, verb
 from lakelog.cli.failure import failure, in_cli
 from lakelog.cli.interrupt import Signals
+from lakelog.cli.snapshots import snapshots
 from lakelog.cli.topics import lakes, topics
 from lakelog.errors import Damaged, InvalidRequest, LakelogError, TopicNotFound
 from lakelog.model.config import did_you_mean
@@ -34,8 +35,11 @@ app = typer.Typer(
 )
 app.add_typer(topics, name="topic")
 app.add_typer(lakes, name="lake")
+app.add_typer(snapshots, name="snapshot")
 
-At = Annotated[str | None, typer.Option("--at", metavar="VERSION|TIME", help="As it was at a silver version or a time (ISO 8601, UTC).")]
+At = Annotated[
+    str | None, typer.Option("--at", metavar="POINT", help="As it was: a snapshot's name, a silver version, or a time (ISO 8601, UTC).")
+]
 Limit = Annotated[int | None, typer.Option("--limit", "-n", min=0, help="At most so many rows.")]
 Form = Annotated[str, typer.Option("--format", metavar="table|json|csv", help="json is an object a line.")]
 
@@ -321,9 +325,10 @@ def _check_form(form: str) -> None:
 
 def _check_at(at: str | None) -> None:
     from lakelog.lake.lake import system_clock
-    from lakelog.model.point_in_time import moment
+    from lakelog.model.point_in_time import is_name, moment
 
-    moment(at, now=system_clock())
+    if not is_name(at):
+        moment(at, now=system_clock())
 
 
 # ---- the entry ----

@@ -15,20 +15,23 @@ ROOT = Path(__file__).parent.parent.parent
 # Imports go down this list; within a wing, to the left.
 FLOORS: dict[str, tuple[str, ...]] = {
     "cli": (
-        "settings", "root", "interrupt", "failure", "input", "progress", "output", "rows", "doctor", "demo", "context", "topics", "main",
+        "settings", "root", "interrupt", "failure", "input", "progress", "output", "rows", "doctor", "demo", "context", "topics", "snapshots",
+        "main",
     ),
-    "lake": ("query", "lake_table", "lake"),
+    "lake": ("query", "lake_table", "lake_snapshots", "lake"),
     "": ("topic", "commit_log"),
     "operations": ("create", "configure", "delete", "repair", "upgrade", "intents"),
+    "snapshots": ("registry", "keeping", "take", "point", "plan", "quarantine", "restore", "verbs"),
     "latest": ("progress", "fold", "compare", "fill", "silver", "upsert", "evolution", "merge", "views", "status", "verify"),
-    "log": ("rows", "notes", "inspection", "tail", "tokens", "conditions", "guard", "state", "bronze", "append", "bulk"),
+    "log": ("rows", "notes", "inspection", "tail", "tokens", "conditions", "guard", "state", "cut", "bronze", "extent", "append", "bulk"),
     "inputs": ("files", "csv", "arrow", "values", "ndjson", "fitting", "sources", "inference", "refusal", "staging", "identity"),
     "delta": (
         "prerequisites", "session", "errors", "location", "lock", "statement", "plans", "commit_file", "commits", "table_properties",
         "filesystem", "tables",
     ),
     "model": (
-        "names", "config", "records", "ordering", "topic_log", "expectations", "log_state", "segments", "steps", "point_in_time", "widening",
+        "names", "config", "records", "ordering", "topic_log", "expectations", "log_state", "segments", "steps", "snapshot_id", "point_in_time",
+        "widening",
     ),
     "ground": ("errors", "results"),
 }  # fmt: skip
@@ -44,6 +47,7 @@ COLLECTORS = (
     "inputs.refusal", "inputs.staging", "log.tail", "log.tokens", "log.conditions", "log.inspection",
     "log.bronze", "log.bulk",
     "latest.compare", "latest.fill", "latest.progress", "latest.upsert", "latest.status", "latest.verify", "operations.repair",
+    "snapshots.registry", "snapshots.plan", "snapshots.quarantine", "log.extent", "log.cut",
     "lake.lake_table", "inputs.arrow", "inputs.csv", "inputs.inference", "inputs.files", "cli.rows",
 )  # fmt: skip
 BANNED_CALLS = {
@@ -66,8 +70,9 @@ BANNED_NAMES = ("utils", "util", "helpers", "common", "base", "core", "manager",
 LINES_MOST, FUNCTION_MOST, JOB_MOST = 310, 60, 40
 # Larger, with the reason; the number is where it ends.
 LARGER_FILES: dict[str, tuple[int, str]] = {
-    "lake.lake": (360, "the verbs on a lake, half of it docstrings"),
-    "topic": (470, "the verbs people call, half of it docstrings"),
+    "lake.lake": (370, "the verbs on a lake, half of it docstrings"),
+    "topic": (475, "the verbs people call, half of it docstrings"),
+    "delta.tables": (340, "the statements on a Delta table, a function each"),
     "cli.main": (375, "the verbs of the command line, a function each"),
 }
 LARGER_FUNCTIONS = {"local_session": (70, "a table of Spark settings")}

@@ -107,11 +107,11 @@ def test_every_command_is_in_the_readme_and_has_help(cli: Callable[..., Answer])
     shown = cli("--help").out.partition("Commands:")[2]
     names = re.findall(r"^  (\w+)  ", shown, re.MULTILINE)
 
-    assert names == ["append", "merge", "sql", "latest", "read", "status", "verify", "doctor", "demo", "topic", "lake"]
+    assert names == ["append", "merge", "sql", "latest", "read", "status", "verify", "doctor", "demo", "topic", "lake", "snapshot"]
     for name in names:
         assert f"| `lakelog {name}" in README
         assert "Usage: lakelog " + name in cli(f"{name} --help").out
-    for name in ("topic", "lake"):
+    for name in ("topic", "lake", "snapshot"):
         for command in re.findall(r"^  (\w+)  ", cli(f"{name} --help").out.partition("Commands:")[2], re.MULTILINE):
             row = next(line for line in README.splitlines() if line.startswith(f"| `lakelog {name} "))
             assert command in row
