@@ -103,14 +103,6 @@ class Merged(Result):
 
 
 @dataclass(frozen=True)
-class Position(Result):
-    """Where a reader is: partition to offset, and the epoch of the log."""
-
-    offsets: dict[int, int]
-    epoch: int
-
-
-@dataclass(frozen=True)
 class PartitionStatus(Result):
     """One partition: log start and log end offset, the offset up to which it is merged (exclusive), its active segment and that one's octets."""
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from lakelog.delta import table_properties
+from lakelog.delta import table_properties, tables
 from lakelog.delta.lock import LOCKED
 from lakelog.delta.table_properties import IDENTITY, PREFIX
-from lakelog.errors import Conflict, InvalidRequest, NotFound, NotReady, OffsetOutOfRange, TopicNotFound
+from lakelog.errors import Conflict, InvalidRequest, NotFound, NotReady, TopicNotFound
 from lakelog.inputs.csv import CsvOptions
 from lakelog.inputs.sources import FileOptions, requested
 from lakelog.latest import merge, silver, status, verify, views
@@ -23,10 +24,13 @@ from lakelog.model.config import TopicConfig
 from lakelog.model.names import TableRef
 from lakelog.model.ordering import OrderingRule
 from lakelog.model.point_in_time import At, moment
+from lakelog.model.positions import SnapshotPlace
 from lakelog.model.records import Types, declared_type
 from lakelog.model.topic_log import TopicLog
 from lakelog.operations import configure, intents, repair
-from lakelog.results import Appended, Loaded, Merged, Position, Repaired, TopicDescription, TopicStatus, Verified, html_table
+from lakelog.readers import bootstrap
+from lakelog.reading import LogReading
+from lakelog.results import Appended, Loaded, Merged, Repaired, TopicDescription, TopicStatus, Verified, html_table
 
 if TYPE_CHECKING:
     import pandas
@@ -40,7 +44,7 @@ LOGGER.addHandler(logging.NullHandler())
 
 
 @dataclass(repr=False)
-class Topic:
+class Topic(LogReading):
     """A topic of a lake. Get one from `Lake.create_topic` or `Lake.topic`; every verb reads the configuration anew."""
 
     spark: SparkSession
@@ -316,16 +320,15 @@ class Topic:
         if rule != self.rule:
             require_whole(self.log, self.name, log_end(self.log))
 
-    # ---- reading ----
+    # ---- reading (the log: `LogReading`) ----
 
-    def ends(self) -> dict[int, int]:
-        """Partition to log end offset, the next offset to be given. Cost: two small Spark queries."""
-        return log_end(self.log).ends()
+    def _places(self) -> Sequence[SnapshotPlace]:
+        return []
 
-    def position(self) -> Position:
-        """Where a reader that has read everything stands: every partition's log end, and the epoch. Cost: as `ends`."""
-        end = log_end(self.log)
-        return Position(end.ends(), end.epoch)
+    def _place(self, snapshot: str | int | datetime.datetime) -> SnapshotPlace:
+        at = moment(snapshot)
+        version = tables.version_at(self.spark, self.silver, at) if isinstance(at, datetime.datetime) else at
+        return bootstrap.at_version(self.log, version or 0)
 
     def verify(self) -> Verified:
         """Prove the topic by recomputation: commits of other writers, offsets given twice or missing, silver against a fold of the log.
@@ -404,32 +407,6 @@ class Topic:
     def require_sound(self) -> None:
         """Raise `Damaged` where the latest table is not as lakelog left it. Cost: at most one small Spark job."""
         status.require_sound(self.log)
-
-    def read(self, partition: int | None = None, offset: int | None = None, limit: int | None = None) -> DataFrame:
-        """The log's records, tombstones included, ordered by partition and offset.
-
-        Columns: partition, offset, timestamp, key, value, headers, tombstone, epoch.
-
-        Args:
-            partition: only this one; all when None.
-            offset: from the first record that exists at or above it.
-            limit: at most so many records.
-
-        Raises:
-            OffsetOutOfRange: ``offset`` is beyond the log end of the partition (of every partition, when none is named).
-        """
-        self.refresh()
-        rows = bronze.records(self.log, partition=partition, offset=offset)
-        if offset is not None:
-            log = log_end(self.log)
-            wanted = [partition] if partition is not None else sorted(log.tails)
-            start, end = min(log.starts()[index] for index in wanted), max(log.ends()[index] for index in wanted)
-            if not start <= offset <= end:
-                raise OffsetOutOfRange(
-                    f"{self.name}: offset {offset} is out of range: the log holds offsets [{start}, {end}).", offset=offset, start=start, end=end
-                )  # fmt: skip
-        rows = rows.orderBy("partition", "offset")
-        return rows if limit is None else rows.limit(limit)
 
     def register(self, at: At = None) -> None:
         """Make the topic's views known to the session's SQL: ``orders``, ``orders_deleted``, ``orders_log``."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 CONFIGURE, REPAIR, DELETE = "configure", "repair", "delete"
+TRUNCATE = "truncate"
 
 
 @dataclass(frozen=True)

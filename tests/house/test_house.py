@@ -18,8 +18,9 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "settings", "root", "interrupt", "failure", "input", "progress", "output", "rows", "doctor", "demo", "context", "topics", "main",
     ),
     "lake": ("query", "lake_table", "lake"),
-    "": ("topic", "commit_log"),
+    "": ("reading", "topic", "commit_log"),
     "operations": ("create", "configure", "delete", "repair", "upgrade", "intents"),
+    "readers": ("validate", "read", "bootstrap", "positions", "lag"),
     "latest": ("progress", "fold", "compare", "fill", "silver", "upsert", "evolution", "merge", "views", "status", "verify"),
     "log": ("rows", "commits", "inspection", "tail", "tokens", "conditions", "guard", "state", "bronze", "append", "bulk"),
     "inputs": ("files", "csv", "arrow", "values", "ndjson", "fitting", "sources", "refusal", "staging", "identity"),
@@ -29,8 +30,9 @@ FLOORS: dict[str, tuple[str, ...]] = {
     ),
     "model": (
         "names", "config", "records", "ordering", "topic_log", "expectations", "log_state", "segments", "steps", "point_in_time", "widening",
+        "positions",
     ),
-    "ground": ("errors", "results"),
+    "ground": ("errors", "results", "reader_results"),
 }  # fmt: skip
 WINGS = list(FLOORS)
 PLACE = {
@@ -44,6 +46,7 @@ COLLECTORS = (
     "inputs.refusal", "inputs.staging", "log.tail", "log.tokens", "log.conditions", "log.inspection",
     "log.bronze", "log.bulk",
     "latest.compare", "latest.fill", "latest.progress", "latest.upsert", "latest.status", "latest.verify", "operations.repair",
+    "readers.read", "readers.positions", "readers.lag",
     "lake.lake_table", "inputs.arrow", "inputs.csv", "inputs.files", "cli.rows",
 )  # fmt: skip
 BANNED_CALLS = {
