@@ -16,6 +16,7 @@ from lakelog.errors import Conflict, InvalidRequest, NotFound, NotReady, TopicNo
 from lakelog.inputs.csv import CsvOptions
 from lakelog.inputs.sources import FileOptions, requested
 from lakelog.latest import merge, silver, status, verify, views
+from lakelog.latest.verify import Snapshots
 from lakelog.log import append, bronze, bulk
 from lakelog.log.state import require_whole
 from lakelog.log.tail import LogEnd, log_end, true_end
@@ -27,8 +28,10 @@ from lakelog.model.point_in_time import At, moment
 from lakelog.model.positions import SnapshotPlace
 from lakelog.model.records import Types, declared_type
 from lakelog.model.topic_log import TopicLog
-from lakelog.operations import configure, intents, repair
-from lakelog.readers import bootstrap
+from lakelog.operations import configure, intents, repair, truncate
+from lakelog.operations.truncate import Held
+from lakelog.reader_results import Truncated
+from lakelog.readers import bootstrap, positions
 from lakelog.reading import LogReading
 from lakelog.results import Appended, Loaded, Merged, Repaired, TopicDescription, TopicStatus, Verified, html_table
 
@@ -276,6 +279,46 @@ class Topic(LogReading):
             self._end = None
         raise Conflict(f"{self.name}: operations of others follow one upon the other. Nothing was changed; try again later.")
 
+    def truncate(self, to_snapshot: str | int | datetime.datetime, *, dry_run: bool = False) -> Truncated:
+        """Cut the log off below a live snapshot: each partition's log start moves to its end offset, and the records below are removed.
+
+        What was not merged yet is merged first. The latest table, the log's end and all offsets stay; the snapshot and the log from there on still
+        give everything. A start that lies beyond the snapshot's end already stays.
+
+        Args:
+            to_snapshot: its name or id.
+            dry_run: say what would go and who needs it, and change nothing.
+
+        Gives: log starts before and after, records and octets that leave the log, who needs them.
+
+        Raises:
+            NotFound: there is no such live snapshot (SNAPSHOT_NOT_FOUND).
+            OffsetOutOfRange: a restore cut away records that the snapshot holds.
+            Refused: a kept snapshot or a registered reader still needs what would go (LOG_HELD).
+            Damaged: the log starts above its origin, and no snapshot reaches its start.
+            Conflict: writers were first again and again.
+            After any of them the log is as it was.
+
+        Cost: a merge; then a look at the offsets below the new start, a small file per partition twice, and the removal: whole directories for
+        closed segments, a rewrite of the files across the new start. Appends meanwhile are told to try again.
+        """
+        if not dry_run:
+            self._ready()
+            while self.merge().remaining:
+                pass
+        place = self._live(to_snapshot)
+        done = truncate.truncate(self.log, place, self._held, dry_run=dry_run, now=self.clock())
+        if not dry_run:
+            LOGGER.info("%s: truncated to %s: %d records removed", self.name, done.to_offsets, done.records)
+        return done
+
+    def _live(self, snapshot: str | int | datetime.datetime) -> SnapshotPlace:
+        return self._place(snapshot)
+
+    def _held(self) -> Held:
+        now = self.clock()
+        return Held(self._places(), [], [one for one in positions.registered(self.log) if one.holds(now)])
+
     def configure(self, settings: Mapping[str, Any] | None = None, *, value: str | None = None) -> TopicDescription:
         """Change settings (None removes one), or widen the value's type.
 
@@ -323,20 +366,35 @@ class Topic(LogReading):
     # ---- reading (the log: `LogReading`) ----
 
     def _places(self) -> Sequence[SnapshotPlace]:
-        return []
+        held = bootstrap.current(self.log)
+        return [SnapshotPlace(max(mark.epoch for mark in held.marks.values()), held.next, version=held.version)]
+
+    def _snapshots_held(self) -> Snapshots:
+        return Snapshots(self._places(), lambda place: self.rows(place.version))
 
     def _place(self, snapshot: str | int | datetime.datetime) -> SnapshotPlace:
         at = moment(snapshot)
         version = tables.version_at(self.spark, self.silver, at) if isinstance(at, datetime.datetime) else at
         return bootstrap.at_version(self.log, version or 0)
 
-    def verify(self) -> Verified:
-        """Prove the topic by recomputation: commits of other writers, offsets given twice or missing, silver against a fold of the log.
+    def verify(self, *, sample: float = 1.0) -> Verified:
+        """Prove the topic by recomputation: commits of other writers, offsets given twice or missing, what the log says of itself, silver's rows.
+
+        Silver is compared with a fold of the log that shares nothing with the merge's; where the log begins above its origin, the oldest
+        snapshot that reaches its start stands for what is gone. The first keys that differ are named.
+
+        Args:
+            sample: the share of the keys that are recomputed, above 0 and at most 1; the same keys each time.
+
+        Raises:
+            InvalidRequest: ``sample`` is no share.
 
         Cost: the history of the log, one pass over the log, one fold of it, one full join with silver. Nothing is changed.
         """
+        if not 0 < sample <= 1:
+            raise InvalidRequest(f"sample={sample}: it is a share of the keys, above 0 and at most 1.")
         self.refresh()
-        return verify.verify(self.log)
+        return verify.verify(self.log, self._snapshots_held(), sample)
 
     def repair(self) -> Repaired:
         """Bring a topic back into order whose bronze or silver was changed by hand; nothing is changed where nothing is wrong.
@@ -356,7 +414,7 @@ class Topic(LogReading):
         end = true_end(self.log)
         if end.intent is not None:
             intents.finish(self.log, end, now=self.clock())
-        return repair.repair(self.log, now=self.clock())
+        return repair.repair(self.log, self._snapshots_held(), now=self.clock())
 
     def rows(self, at: At = None) -> DataFrame:
         """Silver as stored, without control rows: one row per (partition, key), tombstones included, in no order."""

@@ -280,6 +280,16 @@ def merge(
         spark.catalog.dropTempView(view)
 
 
+def delete(spark: SparkSession, table: TableRef, where: str, *, user_metadata: str) -> None:
+    """DELETE rows in one commit. Whole partitions, named by a condition on partition columns alone, go without a file being read.
+
+    Raises:
+        Conflict: a commit of another writer touched what this one read.
+    """
+    with committing(spark, table), door(table), during(spark, {**WRITERS, **carrying(signed(user_metadata))}):
+        spark.sql(f"DELETE FROM {table.sql()} WHERE {where}").collect()  # noqa: S608 - conditions of ours, names quoted
+
+
 def drop(spark: SparkSession, table: TableRef) -> None:
     """Remove a table of a catalog with its files; nothing where there is none."""
     with door(table):

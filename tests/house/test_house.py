@@ -15,13 +15,13 @@ ROOT = Path(__file__).parent.parent.parent
 # Imports go down this list; within a wing, to the left.
 FLOORS: dict[str, tuple[str, ...]] = {
     "cli": (
-        "settings", "root", "interrupt", "failure", "input", "progress", "output", "rows", "doctor", "demo", "context", "topics", "main",
+        "settings", "root", "interrupt", "failure", "input", "progress", "output", "rows", "doctor", "demo", "context", "topics", "readers", "main",
     ),
     "lake": ("query", "lake_table", "lake"),
     "": ("reading", "topic", "commit_log"),
-    "operations": ("create", "configure", "delete", "repair", "upgrade", "intents"),
+    "operations": ("create", "configure", "delete", "repair", "upgrade", "truncate", "intents"),
     "readers": ("validate", "read", "bootstrap", "positions", "lag"),
-    "latest": ("progress", "fold", "compare", "fill", "silver", "upsert", "evolution", "merge", "views", "status", "verify"),
+    "latest": ("progress", "fold", "compare", "fill", "silver", "upsert", "evolution", "merge", "views", "status", "recompute", "verify"),
     "log": ("rows", "commits", "inspection", "tail", "tokens", "conditions", "guard", "state", "bronze", "append", "bulk"),
     "inputs": ("files", "csv", "arrow", "values", "ndjson", "fitting", "sources", "refusal", "staging", "identity"),
     "delta": (
@@ -45,7 +45,8 @@ COLLECTORS = (
     "delta.plans", "delta.tables", "delta.commits", "delta.filesystem", "delta.table_properties",
     "inputs.refusal", "inputs.staging", "log.tail", "log.tokens", "log.conditions", "log.inspection",
     "log.bronze", "log.bulk",
-    "latest.compare", "latest.fill", "latest.progress", "latest.upsert", "latest.status", "latest.verify", "operations.repair",
+    "latest.compare", "latest.fill", "latest.progress", "latest.upsert", "latest.status", "latest.recompute", "operations.repair",
+    "operations.truncate",
     "readers.read", "readers.positions", "readers.lag",
     "lake.lake_table", "inputs.arrow", "inputs.csv", "inputs.files", "cli.rows",
 )  # fmt: skip
