@@ -5,9 +5,10 @@ key, the winner under the topic's *ordering rule*. The folders are the architect
 
     cli/          the command line: arguments, environment, clock, output (jobs/ calls it for the settings)
     lake/         a root with its topics and defaults; how topics are created and deleted
-    topic.py      the verbs on one topic; reading.py: those with which its log is read; commit_log.py: a topic as a commit log (KIP-27)
+    topic.py      the verbs on one topic; reading.py, retention.py: those on its log and readers; commit_log.py: a topic as a commit log (KIP-27)
     operations/   what touches several tables of a topic: configure, repair, upgrade; intents, by which the next writer finishes them
     readers/      positions in the log: read from one on, told where one stands, begun with the latest table, registered
+    snapshots/    states of silver that are named, kept, compared and restored; the lake's registry of them (KIP-630)
     latest/       silver: the new part of the log is folded, compared with silver, written; views, status, verify
     log/          bronze: records are numbered and appended under a guard; the log's end and state; reading
     inputs/       a file, frame or list as a request: read, checked record by record, summed up
@@ -59,6 +60,10 @@ if TYPE_CHECKING:
         Merged,
         PartitionStatus,
         Repaired,
+        Requeued,
+        Restored,
+        Snapshot,
+        SnapshotDeleted,
         TopicDeleted,
         TopicDescription,
         TopicStatus,
@@ -77,8 +82,8 @@ _HOMES = {
     "reader_results": ("Committed", "GroupLag", "Lag", "Position", "Truncated", "Validated"),
     "readers.bootstrap": ("Bootstrap",),
     "readers.read": ("Fetched",),
-    "results": ("Appended", "Loaded", "Merged", "PartitionStatus", "Repaired", "TopicDeleted", "TopicDescription", "TopicStatus",
-                "Upgraded", "Verified"),
+    "results": ("Appended", "Loaded", "Merged", "PartitionStatus", "Repaired", "Requeued",
+                "Restored", "Snapshot", "SnapshotDeleted", "TopicDeleted", "TopicDescription", "TopicStatus", "Upgraded", "Verified"),
     "delta.session": ("local_session",),
     "topic": ("Topic",),
 }  # fmt: skip
@@ -87,8 +92,8 @@ __all__ = [
     "Appended", "Bootstrap", "CommitLog", "Committed", "Conflict", "Damaged", "ExpectedOffsetMismatch", "FencedEpoch", "Fetched",
     "GateFailed", "GroupLag", "Invalid", "InvalidConfig", "InvalidRecords", "InvalidRequest", "Lag", "Lake", "LakelogError", "Loaded",
     "LogIncomplete", "Merged", "NotFound", "NotReady", "OffsetOutOfRange", "OrderingRule", "PartitionStatus", "Position", "Refused",
-    "Repaired", "Topic", "TopicDeleted", "TopicDescription", "TopicNotFound", "TopicStatus", "Truncated", "Upgraded", "Validated",
-    "Verified", "VersionMismatch", "local_session",
+    "Repaired", "Requeued", "Restored", "Snapshot", "SnapshotDeleted", "Topic", "TopicDeleted", "TopicDescription", "TopicNotFound",
+    "TopicStatus", "Truncated", "Upgraded", "Validated", "Verified", "VersionMismatch", "local_session",
 ]  # fmt: skip
 
 

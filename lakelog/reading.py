@@ -1,22 +1,25 @@
-"""The verbs with which the log is read from a position on, and with which readers register where they are; `Topic` has all of them."""
+"""The verbs with which a topic's log is read, from an offset, a position or a snapshot on; `Topic` has all of them."""
 
 from __future__ import annotations
 
 import datetime
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, overload
 
 from lakelog.errors import InvalidRequest, OffsetOutOfRange
+from lakelog.latest.verify import Snapshots
 from lakelog.log import bronze
 from lakelog.log.tail import LogEnd, log_end
 from lakelog.model.point_in_time import moment
 from lakelog.model.positions import SnapshotPlace
 from lakelog.model.topic_log import TopicLog
-from lakelog.reader_results import Committed, Lag, Position, Validated
-from lakelog.readers import bootstrap, lag, positions, read, validate
+from lakelog.reader_results import Position, Validated
+from lakelog.readers import bootstrap, read, validate
 from lakelog.readers.bootstrap import Bootstrap
 from lakelog.readers.read import Fetched
+from lakelog.snapshots import point, registry
+from lakelog.snapshots.point import Point
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,12 +42,23 @@ class LogReading(ABC):
         """Read the topic's properties."""
 
     @abstractmethod
-    def _places(self) -> Sequence[SnapshotPlace]:
-        """The topic's live snapshots."""
+    def rows(self, at: Point = None) -> DataFrame:
+        """Silver's rows at a point."""
 
-    @abstractmethod
-    def _place(self, snapshot: str | int | datetime.datetime) -> SnapshotPlace:
-        """A snapshot by name, silver's version or time."""
+    def _places(self) -> list[SnapshotPlace]:
+        """The live snapshots; one made under another rule is no beginning for a reader of this one."""
+        log, rule = self.log, self.log.rule.to_json()
+        return [point.place_of(one) for one in registry.entries(log.spark, log.root, log.uuid) if one.rule == rule]
+
+    def _place(self, at: Point) -> SnapshotPlace:
+        """A snapshot, by name, silver's version or time."""
+        found = point.find(self.log, at)
+        if found.entry is not None:
+            return point.place_of(found.entry)
+        return bootstrap.place_of(bootstrap.current(self.log)) if found.version is None else bootstrap.at_version(self.log, found.version)
+
+    def _snapshots_held(self) -> Snapshots:
+        return Snapshots(self._places(), lambda place: self.rows(place.point))
 
     def _now(self) -> LogEnd:
         """The log's end at this moment, at one version of bronze exactly. Cost: as `log_end`; at most one small Spark job where nothing changed."""
@@ -173,7 +187,7 @@ class LogReading(ABC):
         """
         return validate.validate(self.log, self._now(), position, self._places)
 
-    def bootstrap(self, snapshot: str | int | datetime.datetime | None = None) -> Bootstrap:
+    def bootstrap(self, snapshot: Point = None) -> Bootstrap:
         """Where a new reader begins: the latest table of one version, and the position from which the log tells the rest. No gap, no overlap.
 
         Args:
@@ -190,7 +204,7 @@ class LogReading(ABC):
         self.refresh()
         held = bootstrap.current(self.log)
         place = None if snapshot is None else self._place(snapshot)
-        return bootstrap.bootstrap(self.log, self._now(), held, place)
+        return bootstrap.bootstrap(self.log, self._now(), held, place, lambda found: self.rows(found.point))
 
     def offset_for(self, at: str | datetime.datetime) -> Position:
         """The position before the first record of each partition whose timestamp is at or after a time; its log end where there is none.
@@ -209,44 +223,3 @@ class LogReading(ABC):
         end = self._now()
         ms = (when - datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)) // datetime.timedelta(milliseconds=1)
         return Position(read.offset_for(self.log, end, ms), end.epoch, self.log.uuid)
-
-    # ---- registered readers ----
-
-    def commit(self, group: str, position: Position) -> Committed:
-        """Register where a group of readers is: the log is not truncated beyond it for ``offsets.retention.ms``, and `lag` shows it.
-
-        Commit what has been dealt with: the ``next`` of a batch, after its effects are safe. A group's commit replaces its last one, whatever
-        that was.
-
-        Args:
-            group: its name, 1 to 255 printable characters.
-            position: of every partition; one from which the log can be read.
-
-        Raises:
-            OffsetOutOfRange: the log no longer tells what came after it, or does not reach it; the registration is as it was.
-            FencedEpoch: a restore cut away what was read; the registration is as it was.
-            InvalidRequest: no name of a group, or another topic's position.
-            Conflict: other readers committed at the same time again and again; nothing was written.
-
-        Cost: the look at the log's end, and one small MERGE.
-        """
-        positions.require_group(group)
-        validate.require_valid(self.log, self._now(), position, self._places)
-        stated = Position(dict(sorted(position.offsets.items())), position.epoch, self.log.uuid)
-        found = positions.commit(self.log, group, stated, now=self.clock())
-        return Committed(self.name, found.group, found.position, found.committed_ms, found.expires_ms)
-
-    def committed(self, group: str) -> Position | None:
-        """The position that a group committed last, expired or not; None where it never did. Cost: one small Spark job."""
-        self.refresh()
-        return next((one.position for one in positions.registered(self.log) if one.group == group), None)
-
-    def forget(self, group: str) -> bool:
-        """Take a group's registration away: it no longer holds the log. Returns whether there was one."""
-        self.refresh()
-        return positions.forget(self.log, group)
-
-    def lag(self) -> Lag:
-        """How far every registered group is behind the log's end: in offsets, records and time; whether it can go on. Two small Spark jobs."""
-        end = self._now()
-        return lag.lag(self.log, end, positions.registered(self.log), now=self.clock())

@@ -84,6 +84,7 @@ class Merged(Result):
     Records that lost to an earlier one: ``ignored_deletes`` (deletes without a version), ``late`` (all others). ``duplicates``: records
     whose version equals the one they replaced, as a batch delivered twice does. ``invalid_versions``: records whose version header
     is unusable. ``unkeyed``: records without a key, which never reach silver. ``remaining``: records not merged yet (``max_records``).
+    ``snapshot``: the id of the snapshot that was taken at the end of it (``max.snapshot.interval.ms``, ``max.record.bytes.between.snapshots``).
     """
 
     topic: str
@@ -100,6 +101,81 @@ class Merged(Result):
     ignored_deletes: int = 0
     unkeyed: int = 0
     remaining: int = 0
+    snapshot: str | None = None
+
+
+@dataclass(frozen=True)
+class Snapshot(Result):
+    """A state of the latest table that can be read and restored: the end offsets it contains (exclusive), by partition, and the epoch.
+
+    ``id`` is both as text (``0@120,98``). ``created``: whether this call made it; False where it was there, or where the log begins above it.
+    ``kept_until``: when a name ends (9999-12-31: never); None of a snapshot without a name, which lives by ``snapshot.retention.ms`` and
+    ``.count``. ``form``: ``version`` (silver at ``version``) or ``table`` (a copy of its own, ``table``). ``rule``: the one it was made under.
+    """
+
+    topic: str
+    id: str
+    epoch: int
+    ends: dict[int, int]
+    version: int
+    name: str | None = None
+    created_at: datetime.datetime | None = None
+    kept_until: datetime.datetime | None = None
+    note: str | None = None
+    rule: str = ""
+    form: str = "version"
+    table: str | None = None
+    automatic: bool = False
+    created: bool = False
+
+
+@dataclass(frozen=True)
+class SnapshotDeleted(Result):
+    """A snapshot that was deleted, or with ``dry_run`` would be."""
+
+    topic: str
+    id: str
+    name: str | None
+    dry_run: bool
+
+
+@dataclass(frozen=True)
+class Restored(Result):
+    """A restore, or with ``dry_run`` what it would do: the state ``to`` (``id``, silver's ``version``) and ``log`` (truncate or keep).
+
+    ``epoch`` and ``ends``: the log's generation and log end offsets after it. ``leaving``: by partition the offsets [first, end) that leave the
+    log (their records are kept in quarantine); ``anew``: partitions whose log starts anew at the snapshot's end, since it no longer holds every
+    row of it. ``later``: snapshots that lie after it; they stay. ``repeated``: the topic was as this restore leaves it, nothing was done.
+
+    Of a dry run alone: ``records``, how many leave the log, and how many keys will be ``added``, ``changed``, ``removed``.
+    """
+
+    topic: str
+    to: str
+    id: str
+    version: int
+    log: str
+    epoch: int
+    ends: dict[int, int]
+    leaving: dict[int, tuple[int, int]]
+    anew: list[int]
+    later: list[str]
+    dry_run: bool = False
+    repeated: bool = False
+    records: int | None = None
+    added: int | None = None
+    changed: int | None = None
+    removed: int | None = None
+
+
+@dataclass(frozen=True)
+class Requeued(Result):
+    """Records of the quarantine that were appended again: partition to offsets [first, end) they got; ``dry_run``: would be."""
+
+    topic: str
+    records: int
+    offsets: dict[int, tuple[int, int]]
+    dry_run: bool = False
 
 
 @dataclass(frozen=True)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from lakelog.delta import table_properties, tables
+from lakelog.delta import table_properties
 from lakelog.delta.lock import LOCKED
 from lakelog.delta.table_properties import IDENTITY, PREFIX
 from lakelog.errors import Conflict, InvalidRequest, NotFound, NotReady, TopicNotFound
 from lakelog.inputs.csv import CsvOptions
 from lakelog.inputs.sources import FileOptions, requested
-from lakelog.latest import merge, silver, status, verify, views
-from lakelog.latest.verify import Snapshots
+from lakelog.latest import merge, status, verify, views
 from lakelog.log import append, bronze, bulk
 from lakelog.log.state import require_whole
 from lakelog.log.tail import LogEnd, log_end, true_end
@@ -24,16 +22,14 @@ from lakelog.model import config
 from lakelog.model.config import TopicConfig
 from lakelog.model.names import TableRef
 from lakelog.model.ordering import OrderingRule
-from lakelog.model.point_in_time import At, moment
-from lakelog.model.positions import SnapshotPlace
 from lakelog.model.records import Types, declared_type
 from lakelog.model.topic_log import TopicLog
-from lakelog.operations import configure, intents, repair, truncate
-from lakelog.operations.truncate import Held
-from lakelog.reader_results import Truncated
-from lakelog.readers import bootstrap, positions
-from lakelog.reading import LogReading
+from lakelog.operations import configure, intents, repair
 from lakelog.results import Appended, Loaded, Merged, Repaired, TopicDescription, TopicStatus, Verified, html_table
+from lakelog.retention import LogRetention
+from lakelog.snapshots import point, take
+from lakelog.snapshots.point import Point
+from lakelog.snapshots.verbs import SnapshotVerbs
 
 if TYPE_CHECKING:
     import pandas
@@ -47,7 +43,7 @@ LOGGER.addHandler(logging.NullHandler())
 
 
 @dataclass(repr=False)
-class Topic(LogReading):
+class Topic(LogRetention, SnapshotVerbs):
     """A topic of a lake. Get one from `Lake.create_topic` or `Lake.topic`; every verb reads the configuration anew."""
 
     spark: SparkSession
@@ -263,7 +259,8 @@ class Topic(LogReading):
                 raise
             if merged is not None:
                 LOGGER.info("%s: merged %d records up to %s, version %s", self.name, merged.records, merged.to_offsets, merged.version)
-                return merged
+                taken = take.automatically(self.log, merged, known, now=self.clock())
+                return merged if taken is None else replace(merged, snapshot=taken)
             LOGGER.warning("%s: another merge was first; try %d of %d", self.name, attempt + 2, MERGE_ATTEMPTS)
         raise Conflict(f"{self.name}: other merges were first {MERGE_ATTEMPTS} times in a row. Nothing was changed; try again later.")
 
@@ -278,46 +275,6 @@ class Topic(LogReading):
             intents.finish(self.log, self._end, now=self.clock())
             self._end = None
         raise Conflict(f"{self.name}: operations of others follow one upon the other. Nothing was changed; try again later.")
-
-    def truncate(self, to_snapshot: str | int | datetime.datetime, *, dry_run: bool = False) -> Truncated:
-        """Cut the log off below a live snapshot: each partition's log start moves to its end offset, and the records below are removed.
-
-        What was not merged yet is merged first. The latest table, the log's end and all offsets stay; the snapshot and the log from there on still
-        give everything. A start that lies beyond the snapshot's end already stays.
-
-        Args:
-            to_snapshot: its name or id.
-            dry_run: say what would go and who needs it, and change nothing.
-
-        Gives: log starts before and after, records and octets that leave the log, who needs them.
-
-        Raises:
-            NotFound: there is no such live snapshot (SNAPSHOT_NOT_FOUND).
-            OffsetOutOfRange: a restore cut away records that the snapshot holds.
-            Refused: a kept snapshot or a registered reader still needs what would go (LOG_HELD).
-            Damaged: the log starts above its origin, and no snapshot reaches its start.
-            Conflict: writers were first again and again.
-            After any of them the log is as it was.
-
-        Cost: a merge; then a look at the offsets below the new start, a small file per partition twice, and the removal: whole directories for
-        closed segments, a rewrite of the files across the new start. Appends meanwhile are told to try again.
-        """
-        if not dry_run:
-            self._ready()
-            while self.merge().remaining:
-                pass
-        place = self._live(to_snapshot)
-        done = truncate.truncate(self.log, place, self._held, dry_run=dry_run, now=self.clock())
-        if not dry_run:
-            LOGGER.info("%s: truncated to %s: %d records removed", self.name, done.to_offsets, done.records)
-        return done
-
-    def _live(self, snapshot: str | int | datetime.datetime) -> SnapshotPlace:
-        return self._place(snapshot)
-
-    def _held(self) -> Held:
-        now = self.clock()
-        return Held(self._places(), [], [one for one in positions.registered(self.log) if one.holds(now)])
 
     def configure(self, settings: Mapping[str, Any] | None = None, *, value: str | None = None) -> TopicDescription:
         """Change settings (None removes one), or widen the value's type.
@@ -344,7 +301,7 @@ class Topic(LogReading):
             self._end = None
             self.refresh()
         if settings:
-            configure.change_settings(self.log, stored, settings, self.lake_defaults())
+            configure.change_settings(self.log, stored, settings, self.lake_defaults(), now=self.clock())
         LOGGER.info("%s: configured %s", self.name, settings if value is None else {**(settings or {}), "value": value})
         described = self.describe()
         return replace(described, warnings={**described.warnings, **status.outdated(self.log, self.name)})
@@ -364,18 +321,6 @@ class Topic(LogReading):
             require_whole(self.log, self.name, log_end(self.log))
 
     # ---- reading (the log: `LogReading`) ----
-
-    def _places(self) -> Sequence[SnapshotPlace]:
-        held = bootstrap.current(self.log)
-        return [SnapshotPlace(max(mark.epoch for mark in held.marks.values()), held.next, version=held.version)]
-
-    def _snapshots_held(self) -> Snapshots:
-        return Snapshots(self._places(), lambda place: self.rows(place.version))
-
-    def _place(self, snapshot: str | int | datetime.datetime) -> SnapshotPlace:
-        at = moment(snapshot)
-        version = tables.version_at(self.spark, self.silver, at) if isinstance(at, datetime.datetime) else at
-        return bootstrap.at_version(self.log, version or 0)
 
     def verify(self, *, sample: float = 1.0) -> Verified:
         """Prove the topic by recomputation: commits of other writers, offsets given twice or missing, what the log says of itself, silver's rows.
@@ -416,35 +361,36 @@ class Topic(LogReading):
             intents.finish(self.log, end, now=self.clock())
         return repair.repair(self.log, self._snapshots_held(), now=self.clock())
 
-    def rows(self, at: At = None) -> DataFrame:
+    def rows(self, at: Point = None) -> DataFrame:
         """Silver as stored, without control rows: one row per (partition, key), tombstones included, in no order."""
-        return silver.rows(self.log, moment(at))
+        return point.rows(self.log, at)
 
-    def latest(self, at: At = None) -> DataFrame:
+    def latest(self, at: Point = None) -> DataFrame:
         """The live rows: one per (partition, key), in no order, struct keys and values flattened to columns.
 
         Columns: the key's and the value's fields (atomic ones ``key``, ``value``), ``_partition``, ``_offset``, ``_timestamp``, ``_version``.
 
         Args:
-            at: silver's version (a number), or a time (a datetime, or ISO 8601 text; UTC where it has no zone) for the table as it was then.
+            at: for the table as it was: a snapshot (its name, its id, or what `snapshot` answered), silver's version (a number), or a time (a
+                datetime, or ISO 8601 text; UTC where it has no zone).
 
         Raises:
-            NotFound: that version or time cannot be read (``snapshot.retention.ms``).
+            NotFound: there is no such snapshot, or that version or time cannot be read any more (``snapshot.retention.ms``).
             Damaged: the table is not as lakelog left it; versions before that can be asked.
         """
         if at is None:
             self.require_sound()
         return views.live(self.rows(at), self.types)
 
-    def to_arrow(self, at: At = None) -> pyarrow.Table:
+    def to_arrow(self, at: Point = None) -> pyarrow.Table:
         """`latest` as an Arrow table in this process' memory; of the log: ``topic.read(…).toArrow()``."""
         return self.latest(at).toArrow()
 
-    def to_pandas(self, at: At = None) -> pandas.DataFrame:
+    def to_pandas(self, at: Point = None) -> pandas.DataFrame:
         """`latest` as a pandas DataFrame in this process' memory; of the log: ``topic.read(…).toArrow().to_pandas()``."""
         return self.to_arrow(at).to_pandas()
 
-    def to_polars(self, at: At = None) -> polars.DataFrame:
+    def to_polars(self, at: Point = None) -> polars.DataFrame:
         """`latest` as a polars DataFrame in this process' memory; of the log: ``polars.from_arrow(topic.read(…).toArrow())``.
 
         Raises:
@@ -456,7 +402,7 @@ class Topic(LogReading):
             raise NotReady("polars is not installed: pip install polars.") from error
         return polars.from_arrow(self.to_arrow(at))
 
-    def deleted(self, at: At = None) -> DataFrame:
+    def deleted(self, at: Point = None) -> DataFrame:
         """The tombstones with their payload, in the columns of `latest`."""
         if at is None:
             self.require_sound()
@@ -466,7 +412,7 @@ class Topic(LogReading):
         """Raise `Damaged` where the latest table is not as lakelog left it. Cost: at most one small Spark job."""
         status.require_sound(self.log)
 
-    def register(self, at: At = None) -> None:
+    def register(self, at: Point = None) -> None:
         """Make the topic's views known to the session's SQL: ``orders``, ``orders_deleted``, ``orders_log``."""
         live, gone, log = views.names(self.name)
         rows = self.rows(at)

@@ -22,6 +22,7 @@ from lakelog.cli.context import Call, Config, Debug, Json, Name, Root, Yes, verb
 from lakelog.cli.failure import failure, in_cli
 from lakelog.cli.interrupt import Signals
 from lakelog.cli.readers import Form, Limit, check_form, readers
+from lakelog.cli.snapshots import snapshots
 from lakelog.cli.topics import lakes, topics
 from lakelog.errors import Damaged, InvalidRequest, LakelogError, TopicNotFound
 
@@ -34,9 +35,12 @@ app = typer.Typer(
 )
 app.add_typer(topics, name="topic")
 app.add_typer(lakes, name="lake")
+app.add_typer(snapshots, name="snapshot")
 app.add_typer(readers)
 
-At = Annotated[str | None, typer.Option("--at", metavar="VERSION|TIME", help="As it was at a silver version or a time (ISO 8601, UTC).")]
+At = Annotated[
+    str | None, typer.Option("--at", metavar="POINT", help="As it was: a snapshot's name, a silver version, or a time (ISO 8601, UTC).")
+]
 
 
 def _version(asked: bool) -> None:
@@ -283,9 +287,10 @@ def _offsets(stated: Sequence[str]) -> dict[int, int]:
 
 def _check_at(at: str | None) -> None:
     from lakelog.lake.lake import system_clock
-    from lakelog.model.point_in_time import moment
+    from lakelog.model.point_in_time import is_name, moment
 
-    moment(at, now=system_clock())
+    if not is_name(at):
+        moment(at, now=system_clock())
 
 
 # ---- the entry ----

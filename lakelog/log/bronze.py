@@ -277,7 +277,9 @@ def batch_ends(log: TopicLog, after: Mapping[int, int], at: int) -> list[BatchEn
         tables.read(log.spark, log.table, at)
         .filter((F.col("segment") >= 0) & (F.col("offset") >= min(after.values(), default=0)) & (F.col("partition") >= 0))
         .filter(F.get_json_object("control", "$.type") == "batch")
-        .select("batch", "partition", "offset", F.get_json_object("control", "$.after").cast("bigint").alias("after"))
+        # Where a restore cut the log, its last append has a second row.
+        .groupBy("batch", "partition", "offset")
+        .agg(F.max(F.get_json_object("control", "$.after").cast("bigint")).alias("after"))
         .orderBy("partition", "offset")
     )
     with tables.door(log.table):

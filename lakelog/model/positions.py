@@ -17,12 +17,18 @@ VALID, DIVERGING, SNAPSHOT = "VALID", "DIVERGING", "SNAPSHOT"
 
 @dataclass(frozen=True)
 class SnapshotPlace:
-    """A snapshot as readers need to know it: its epoch and end offsets (exclusive), its name if it has one, silver's version."""
+    """A snapshot as readers need to know it: its epoch and end offsets (exclusive), silver's version; where it is registered its id and name."""
 
     epoch: int
     ends: Mapping[int, int]
     name: str | None = None
     version: int | None = None
+    id: str | None = None
+
+    @property
+    def point(self) -> str | int | None:
+        """By what it is found: its name, its id, or silver's version."""
+        return self.name or self.id or self.version
 
     @property
     def order(self) -> tuple[int, list[int]]:
@@ -32,7 +38,7 @@ class SnapshotPlace:
     def __str__(self) -> str:
         """The snapshot as messages name it."""
         ends = ", ".join(f"{index}: {end}" for index, end in sorted(self.ends.items()))
-        called = f"snapshot {self.name}" if self.name else f"the snapshot at version {self.version}"
+        called = f"the snapshot {self.point}" if self.id else f"version {self.version} of the latest table"
         return f"{called} (epoch {self.epoch}, end offsets {ends})"
 
 

@@ -20,7 +20,7 @@ from lakelog.log.rows import control_row
 from lakelog.log.tail import LogEnd, log_end, newest_commit, true_end
 from lakelog.model.log_state import REPAIR, Intent
 from lakelog.model.topic_log import TopicLog
-from lakelog.operations.configure import ATTEMPTS, close
+from lakelog.operations.configure import ATTEMPTS
 from lakelog.results import Repaired
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def carry_out(log: TopicLog, end: LogEnd, intent: Intent, *, now: int) -> int | 
     for _ in range(ATTEMPTS):
         version, _ = upsert.rebuild(log, end.starts(), merge.places(end), bronze_version=end.version, now=now)
         if version is not None:
-            close(log, intent, now=now)
+            state.close(log, intent, now=now)
             return version
         end = log_end(log)
     raise Conflict(f"{log.name}: merges kept the latest table from being computed anew; try again: any writing command goes on.")

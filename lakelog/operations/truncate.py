@@ -13,18 +13,18 @@ from dataclasses import dataclass
 from lakelog.delta import tables
 from lakelog.errors import Conflict, Damaged, OffsetOutOfRange, Refused
 from lakelog.latest.progress import progress
-from lakelog.log import state
+from lakelog.log import cut, state
 from lakelog.log.commits import note
 from lakelog.log.tail import LogEnd, log_end
 from lakelog.model import positions
 from lakelog.model.log_state import TRUNCATE, Intent, PartitionState
 from lakelog.model.positions import SnapshotPlace
 from lakelog.model.topic_log import TopicLog
-from lakelog.operations.configure import ATTEMPTS, close
 from lakelog.reader_results import Truncated
 from lakelog.readers.positions import Registration
 
 Holders = Callable[[], "Held"]
+ATTEMPTS = 20
 
 
 @dataclass(frozen=True)
@@ -201,16 +201,16 @@ def carry_out(log: TopicLog, end: LogEnd, intent: Intent, *, now: int) -> None:
         try:
             whole = [f"(partition = {one.partition} AND segment = {one.segment})" for one in parts if one.whole]
             if whole:
-                tables.delete(log.spark, log.table, " OR ".join(whole), user_metadata=text)
+                cut.remove(log, " OR ".join(whole), user_metadata=text)
             rest = {
                 one.partition for one in parts if not one.whole and (one.records or starts[one.partition] < end.tails[one.partition].end)
             }
             if rest:
-                tables.delete(log.spark, log.table, _rest(end, sorted(rest)), user_metadata=text)
+                cut.remove(log, _rest(end, sorted(rest)), user_metadata=text)
         except Conflict:
             end = log_end(log, pin=True)
             continue
-        return close(log, intent, now=now)
+        return state.close(log, intent, now=now)
     raise Conflict(
         f"{log.name}: the log start has moved, but other writers kept what is below it from being removed. Any writing command goes on."
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakelog.delta import tables
 from lakelog.errors import Conflict, OffsetOutOfRange
-from lakelog.latest import merge, silver, views
+from lakelog.latest import merge, views
 from lakelog.latest.progress import Progress, progress, stored
 from lakelog.log.tail import LogEnd
 from lakelog.model.log_state import CONFIGURE, TRUNCATE
@@ -42,7 +43,9 @@ class Bootstrap:
     snapshot: str | None = None
 
 
-def bootstrap(log: TopicLog, end: LogEnd, held: Progress, snapshot: SnapshotPlace | None) -> Bootstrap:
+def bootstrap(
+    log: TopicLog, end: LogEnd, held: Progress, snapshot: SnapshotPlace | None, rows: Callable[[SnapshotPlace], DataFrame]
+) -> Bootstrap:
     """A snapshot, or the latest table as it is, with its position.
 
     Args:
@@ -50,6 +53,7 @@ def bootstrap(log: TopicLog, end: LogEnd, held: Progress, snapshot: SnapshotPlac
         end: the log's end, read after silver's progress.
         held: silver's progress.
         snapshot: the one to begin with; None is the latest table.
+        rows: gives silver's rows of a snapshot.
 
     Raises:
         Conflict: silver and log are being restored or repaired; try again.
@@ -64,20 +68,15 @@ def bootstrap(log: TopicLog, end: LogEnd, held: Progress, snapshot: SnapshotPlac
             " writing command finishes it."
         )
     merge.require_same_log(log, held, end)
-    if snapshot is None:
-        place = SnapshotPlace(max(mark.epoch for mark in held.marks.values()), held.next, version=held.version)
-    else:
-        place = snapshot
+    place = place_of(held) if snapshot is None else snapshot
     if not usable({index: tail.state for index, tail in end.tails.items()}, end.ends(), [place]):
         raise OffsetOutOfRange(
             f"{log.name}: {place} does not do for a reader: the log no longer tells all that came after it. Leave it out: the latest table does.",
             starts=end.starts(), ends=dict(place.ends),
         )  # fmt: skip
-    version = place.version or 0
-    rows = silver.rows(log, version)
-    return Bootstrap(
-        version, Position(dict(sorted(place.ends.items())), place.epoch, log.uuid), rows, views.live(rows, log.types), place.name
-    )
+    found = rows(place)
+    position = Position(dict(sorted(place.ends.items())), place.epoch, log.uuid)
+    return Bootstrap(place.version or 0, position, found, views.live(found, log.types), place.name)
 
 
 def at_version(log: TopicLog, version: int) -> SnapshotPlace:
@@ -86,8 +85,12 @@ def at_version(log: TopicLog, version: int) -> SnapshotPlace:
     Raises:
         NotFound: that version cannot be read.
     """
-    found = stored(log.spark, log.silver, version)
-    return SnapshotPlace(max(mark.epoch for mark in found.marks.values()), found.next, version=version)
+    return place_of(stored(log.spark, log.silver, version), version)
+
+
+def place_of(held: Progress, version: int | None = None) -> SnapshotPlace:
+    """The state of silver that has a progress, as a snapshot."""
+    return SnapshotPlace(max(mark.epoch for mark in held.marks.values()), held.next, version=held.version if version is None else version)
 
 
 def current(log: TopicLog) -> Progress:

@@ -15,22 +15,24 @@ ROOT = Path(__file__).parent.parent.parent
 # Imports go down this list; within a wing, to the left.
 FLOORS: dict[str, tuple[str, ...]] = {
     "cli": (
-        "settings", "root", "interrupt", "failure", "input", "progress", "output", "rows", "doctor", "demo", "context", "topics", "readers", "main",
+        "settings", "root", "interrupt", "failure", "input", "progress", "output", "rows", "doctor", "demo", "context", "topics", "snapshots",
+        "readers", "main",
     ),
-    "lake": ("query", "lake_table", "lake"),
-    "": ("reading", "topic", "commit_log"),
+    "lake": ("query", "lake_table", "lake_snapshots", "lake"),
+    "": ("reading", "retention", "topic", "commit_log"),
     "operations": ("create", "configure", "delete", "repair", "upgrade", "truncate", "intents"),
     "readers": ("validate", "read", "bootstrap", "positions", "lag"),
+    "snapshots": ("registry", "keeping", "take", "point", "plan", "quarantine", "restore", "verbs"),
     "latest": ("progress", "fold", "compare", "fill", "silver", "upsert", "evolution", "merge", "views", "status", "recompute", "verify"),
-    "log": ("rows", "commits", "inspection", "tail", "tokens", "conditions", "guard", "state", "bronze", "append", "bulk"),
+    "log": ("rows", "commits", "inspection", "tail", "tokens", "conditions", "guard", "state", "cut", "bronze", "extent", "append", "bulk"),
     "inputs": ("files", "csv", "arrow", "values", "ndjson", "fitting", "sources", "refusal", "staging", "identity"),
     "delta": (
         "prerequisites", "session", "errors", "location", "lock", "statement", "plans", "commit_file", "commits", "table_properties",
         "filesystem", "tables",
     ),
     "model": (
-        "names", "config", "records", "ordering", "topic_log", "expectations", "log_state", "segments", "steps", "point_in_time", "widening",
-        "positions",
+        "names", "config", "records", "ordering", "topic_log", "expectations", "log_state", "segments", "steps", "snapshot_id", "point_in_time",
+        "widening", "positions",
     ),
     "ground": ("errors", "results", "reader_results"),
 }  # fmt: skip
@@ -48,6 +50,7 @@ COLLECTORS = (
     "latest.compare", "latest.fill", "latest.progress", "latest.upsert", "latest.status", "latest.recompute", "operations.repair",
     "operations.truncate",
     "readers.read", "readers.positions", "readers.lag",
+    "snapshots.registry", "snapshots.plan", "snapshots.quarantine", "log.extent", "log.cut",
     "lake.lake_table", "inputs.arrow", "inputs.csv", "inputs.files", "cli.rows",
 )  # fmt: skip
 BANNED_CALLS = {
@@ -70,8 +73,9 @@ BANNED_NAMES = ("utils", "util", "helpers", "common", "base", "core", "manager",
 LINES_MOST, FUNCTION_MOST, JOB_MOST = 310, 60, 40
 # Larger, with the reason; the number is where it ends.
 LARGER_FILES: dict[str, tuple[int, str]] = {
-    "lake.lake": (335, "the verbs on a lake, half of it docstrings"),
-    "topic": (470, "the verbs people call, half of it docstrings"),
+    "delta.tables": (340, "the door to tables, half of it docstrings"),
+    "lake.lake": (345, "the verbs on a lake, half of it docstrings"),
+    "topic": (475, "the verbs people call, half of it docstrings"),
     "cli.main": (375, "the verbs of the command line, a function each"),
 }
 LARGER_FUNCTIONS = {"local_session": (70, "a table of Spark settings")}

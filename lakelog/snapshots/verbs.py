@@ -1,0 +1,219 @@
+"""The verbs of a topic on its snapshots; `lakelog.topic.Topic` has them all."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from lakelog.delta import tables
+from lakelog.errors import Conflict, Damaged, InvalidRequest
+from lakelog.latest.progress import progress
+from lakelog.log.commits import foreign_commits, since_repair
+from lakelog.log.state import require_writable
+from lakelog.log.tail import LogEnd, log_end, true_end
+from lakelog.model.snapshot_id import Keep, expired, keep_ms
+from lakelog.model.topic_log import TopicLog
+from lakelog.results import Merged, Restored, Snapshot, SnapshotDeleted
+from lakelog.snapshots import plan, point, registry, restore, take
+from lakelog.snapshots.point import Point
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+LOGGER = logging.getLogger("lakelog")
+ATTEMPTS = 10
+# So many commits are looked at for other writers.
+ALL = 100_000
+
+
+class SnapshotVerbs:
+    """What `Topic` does with snapshots."""
+
+    name: str
+    clock: Callable[[], int]
+
+    if TYPE_CHECKING:
+
+        @property
+        def log(self) -> TopicLog: ...  # noqa: D102 - Topic has them
+        def refresh(self) -> None: ...  # noqa: D102
+        def merge(self) -> Merged: ...  # noqa: D102
+        def _ready(self, *, pin: bool = False) -> LogEnd: ...
+
+    def snapshot(self, name: str | None = None, *, keep: Keep = None, note: str | None = None, at: Point = None) -> Snapshot:
+        """Merge, then make the merged state a snapshot: it can be queried (``latest(at=…)``), compared (`diff`) and restored.
+
+        Writers go on meanwhile; the snapshot ends on whole commits. Its id are the end offsets of all partitions and the epoch. Where one of
+        that id is there nothing is created, and it is answered, under the name that is asked for.
+
+        Args:
+            name: letters, digits, ``.``, ``_`` and ``-``, beginning with a letter. Without one, retention may remove the snapshot
+                (``snapshot.retention.ms``, ``snapshot.retention.count``); the newest always stays.
+            keep: until when the name is kept, from now: ``90 days``, ``12 hours``, ``2 weeks``, ``forever``, a timedelta or milliseconds;
+                ``snapshot.retention.ms`` where it is not given. Until then it can be read and restored, whatever Delta's retention is.
+            note: a text for people.
+            at: do not merge, but take this earlier state: a version of silver or a time.
+
+        Raises:
+            InvalidRequest: the name or the keep is none.
+            Refused: the name is another snapshot's (SNAPSHOT_EXISTS), or the log begins above the state (SNAPSHOT_BELOW_LOG_START).
+            NotFound: silver has no such version any more.
+            What `merge` raises; then there is no snapshot.
+
+        Cost: a merge, one small Spark job over silver's control rows, and a small commit on the lake's registry; it does not grow with the
+        number of keys. A keep beyond silver's retention is one commit on silver more. (KIP-630; SEMANTICS 82-88)
+        """
+        kept = keep_ms(keep)
+        for attempt in range(ATTEMPTS):
+            if at is None:
+                self.merge()
+                end = self._ready()
+                state = progress(self.log.spark, self.log.silver, from_rows=attempt > 0)
+                version = state.version
+            else:
+                end = self._ready()
+                version = point.find(self.log, at).version
+                state = take.at_version(self.log, version) if version is not None else progress(self.log.spark, self.log.silver)
+                version = state.version if version is None else version
+            if version is not None and (at is not None or state.uuid == self.log.uuid):
+                break
+        else:
+            raise Conflict(f"{self.name}: other merges kept the snapshot from being taken. Nothing was created; try again.")
+        taken = take.take(self.log, state, version, end, name=name, keep=kept, note=note, now=self.clock())
+        LOGGER.info("%s: snapshot %s %s", self.name, taken.name or taken.id, "taken" if taken.created else "was there")
+        return taken
+
+    def snapshots(self) -> list[Snapshot]:
+        """The topic's snapshots, lowest epoch first, then lowest end offsets. Cost: one small Spark job over the lake's registry."""
+        self.refresh()
+        held = registry.listed(registry.entries(self.log.spark, self.log.root, self.log.uuid))
+        return [one.result(self.log.root) for one in held]
+
+    def latest_snapshot(self) -> Snapshot | None:
+        """The newest snapshot on the log's present history; None where there is none. Cost: as `snapshots`, and the log's end."""
+        held = registry.listed(registry.entries(self.log.spark, self.log.root, self.log.uuid))
+        found = take.newest(held, log_end(self.log)) if held else None
+        return None if found is None else found.result(self.log.root)
+
+    def describe_snapshot(self, name: str) -> Snapshot:
+        """One snapshot, by its name or id, or ``latest`` or ``earliest`` in the order of the list. Cost: as `snapshots`.
+
+        Raises:
+            NotFound: there is none (SNAPSHOT_NOT_FOUND); lists what there is.
+        """
+        self.refresh()
+        return point.named(self.log, name).result(self.log.root)
+
+    def delete_snapshot(self, name: str, *, dry_run: bool = False) -> SnapshotDeleted:
+        """Delete a snapshot by its name or id; the state stays readable as a version of silver for as long as Delta keeps that.
+
+        Raises:
+            NotFound: there is none (SNAPSHOT_NOT_FOUND); lists what there is.
+
+        Cost: a small commit on the lake's registry; a copy's files go with the next `maintain`.
+        """
+        self.refresh()
+        entry = point.named(self.log, name)
+        if not dry_run:
+            registry.remove(self.log.spark, self.log.root, [entry])
+        return SnapshotDeleted(self.name, entry.id.text, entry.name, dry_run)
+
+    def expire_snapshots(self, *, dry_run: bool = False) -> list[SnapshotDeleted]:
+        """Delete the snapshots whose time is over: names whose keep has ended, others by ``snapshot.retention.ms`` and ``.count``.
+
+        The newest on the log's present history always stays. The log start does not move. (SEMANTICS 91)
+
+        Cost: as `latest_snapshot`, then a small commit on the registry where any goes.
+        """
+        self.refresh()
+        held = registry.entries(self.log.spark, self.log.root, self.log.uuid)
+        if not held:
+            return []
+        config, newest = self.log.config, take.newest(held, log_end(self.log))
+        keys = expired(
+            [one.kept for one in held], newest.key if newest else None, now=self.clock(),
+            retention_ms=config.number("snapshot.retention.ms"), count=config.number("snapshot.retention.count"),
+        )  # fmt: skip
+        gone = [one for one in held if one.key in keys]
+        if not dry_run:
+            registry.remove(self.log.spark, self.log.root, gone)
+        return [SnapshotDeleted(self.name, one.id.text, one.name, dry_run) for one in gone]
+
+    def diff(self, before: Point, after: Point = None) -> DataFrame:
+        """The keys that were added, changed or removed between two points: snapshots, versions of silver, times; ``after`` None is now.
+
+        Columns: ``partition``, ``key``, ``change``, ``before`` and ``after`` (the values, NULL where there was no row), ``before_offset``,
+        ``after_offset``. In no order. A key whose record was replaced by one with an equal value did not change.
+
+        Raises:
+            NotFound: one of the points cannot be read any more (SNAPSHOT_NOT_FOUND).
+
+        Cost: two reads of silver and one join by key, when rows are asked for.
+        """
+        self.refresh()
+        return point.diff(self.log, before, after)
+
+    def restore(self, to: Point, *, log: str = plan.TRUNCATE, dry_run: bool = False) -> Restored:
+        """Bring the latest table back to a snapshot, a version of silver or a time; all or nothing.
+
+        ``truncate``: the records beyond it leave the log and are kept in quarantine (reason RESTORED), the log ends where the snapshot does, and
+        a new epoch begins, which fences writers and readers of the old one. A partition whose log no longer holds every row of the snapshot
+        starts anew there. ``keep``: only the latest table is rewound; the next merge replays the log. Configuration and types are not rewound,
+        other snapshots stay. Tokens of records that leave the log are forgotten: their batches may be appended again.
+
+        An intent is written first. Cut off anywhere, the next writing verb of anybody finishes it; reading verbs tell of it in `status`.
+
+        Args:
+            to: the snapshot's name or id, or what `snapshot` answered; a version of silver; a time.
+            log: ``truncate`` or ``keep``.
+            dry_run: tell what it would do, and change nothing.
+
+        Raises:
+            NotFound: there is no such snapshot, or its files are no more (SNAPSHOT_NOT_FOUND).
+            Refused: it was made under another ordering rule (RULE_CHANGED); the remedy is named.
+            OffsetOutOfRange: ``keep``, and the log starts above the snapshot's end.
+            LogIncomplete: ``keep``, and deletes beyond the snapshot have expired, or the log's records are not those it was made of.
+            Conflict: other writers were first again and again.
+            After any of them nothing was changed.
+
+        Cost: lists of files and control rows; the records that leave the log are copied. It does not grow with the number of keys, unless the
+        log was cleaned (then offsets are compared), or the snapshot is a copy (then it is copied back). A dry run compares the two states key
+        by key. (SEMANTICS 99, 102, Q19)
+        """
+        if log not in (plan.TRUNCATE, plan.KEEP):
+            raise InvalidRequest(f"log={log!r}: it is truncate or keep. Nothing was changed.")
+        for _ in range(ATTEMPTS):
+            end, damaged = self._restorable(log, dry_run=dry_run)
+            target = plan.target_of(self.log, to)
+            cuts = {} if log == plan.KEEP else plan.cuts(self.log, target, end, damaged=damaged)
+            if log == plan.KEEP:
+                plan.require_replay(self.log, target, end)
+            report = plan.report(self.log, target, cuts, end, mode=log)
+            if dry_run:
+                return plan.counted(self.log, target, cuts, report)
+            intent = restore.begin(self.log, target, cuts, end, mode=log, damaged=damaged, now=self.clock())
+            if intent is not None:
+                restore.carry_out(self.log, log_end(self.log), intent, now=self.clock())
+                LOGGER.info("%s: restored to %s, log %s, epoch %d", self.name, report.to, log, report.epoch)
+                return report
+        raise Conflict(f"{self.name}: other writers were first {ATTEMPTS} times in a row. Nothing was changed; try again later.")
+
+    def _restorable(self, log: str, *, dry_run: bool) -> tuple[LogEnd, bool]:
+        """The log's end, and whether it was restored by hand, which a truncating restore ends: it begins a new epoch."""
+        try:
+            if not dry_run:
+                return self._ready(pin=True), False
+            self.refresh()
+            end = log_end(self.log, pin=True)
+        except Damaged:
+            foreign = foreign_commits(since_repair(tables.history(self.log.spark, self.log.table, ALL)))
+            if log == plan.KEEP or foreign:
+                raise
+            self.refresh()
+            end = true_end(self.log)
+            if end.intent is not None:
+                raise
+            return end, True
+        require_writable(self.log, end)
+        return end, False
