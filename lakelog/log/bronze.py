@@ -253,6 +253,22 @@ def records(log: TopicLog, *, partition: int | None = None, offset: int | None =
     return rows.select(*[value if name == "value" else F.col(name) for name in RECORD_COLUMNS])
 
 
+def between(log: TopicLog, starts: Mapping[int, int], ends: Mapping[int, int], at: int) -> DataFrame:
+    """The log's records from ``starts`` to ``ends`` (exclusive) at a version of bronze, as `records`; partitions that do not move are left out.
+
+    Files outside are skipped by their statistics; at least one partition must move.
+    """
+    from pyspark.sql import functions as F
+
+    spans = {index: (starts[index], end) for index, end in ends.items() if end > starts[index]}
+    low, high = min(low for low, _ in spans.values()), max(high for _, high in spans.values())
+    first, beyond = ([spans.get(index, (0, 0))[place] for index in range(log.partitions)] for place in (0, 1))
+    index, offset = F.col("partition"), F.col("offset")
+    # Bounds that skip files by their statistics (a rounded one would read a share of the whole log), then each partition's exact ones.
+    rows = records(log, at=at).filter(index.isin(list(spans)) & (offset >= low) & (offset < high))
+    return rows.filter((offset >= looked_up(first, index)) & (offset < looked_up(beyond, index)))
+
+
 def batch_ends(log: TopicLog, after: Mapping[int, int], at: int) -> list[BatchEnd]:
     """Where every append that goes beyond the given offsets ends at a version of bronze, by partition and offset."""
     from pyspark.sql import functions as F

@@ -148,7 +148,8 @@ def log_end(log: TopicLog, partitions: Sequence[int] | None = None, known: LogEn
         return known
     version, found = newest_commit(log)
     newest = found.get("batch")
-    if known is not None and not pin and (known.version, known.batch) == (version, newest) and known.covers(wanted):
+    # What was read when a version was the newest, and is so still, is of that version exactly.
+    if known is not None and (known.version, known.batch) == (version, newest) and known.covers(wanted):
         return known
     hints = {int(index): int(end) for index, end in found.get("ends", {}).items()}
     at = version if pin else None

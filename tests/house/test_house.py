@@ -16,13 +16,14 @@ ROOT = Path(__file__).parent.parent.parent
 FLOORS: dict[str, tuple[str, ...]] = {
     "cli": (
         "settings", "root", "interrupt", "failure", "input", "progress", "output", "rows", "doctor", "demo", "context", "topics", "snapshots",
-        "main",
+        "readers", "main",
     ),
     "lake": ("query", "lake_table", "lake_snapshots", "lake"),
-    "": ("topic", "commit_log"),
-    "operations": ("create", "configure", "delete", "repair", "upgrade", "intents"),
+    "": ("reading", "retention", "topic", "commit_log"),
+    "operations": ("create", "configure", "delete", "repair", "upgrade", "truncate", "intents"),
+    "readers": ("validate", "read", "bootstrap", "positions", "lag"),
     "snapshots": ("registry", "keeping", "take", "point", "plan", "quarantine", "restore", "verbs"),
-    "latest": ("progress", "fold", "compare", "fill", "silver", "upsert", "evolution", "merge", "views", "status", "verify"),
+    "latest": ("progress", "fold", "compare", "fill", "silver", "upsert", "evolution", "merge", "views", "status", "recompute", "verify"),
     "log": ("rows", "notes", "inspection", "tail", "tokens", "conditions", "guard", "state", "cut", "bronze", "extent", "append", "bulk"),
     "inputs": ("files", "csv", "arrow", "values", "ndjson", "fitting", "sources", "inference", "refusal", "staging", "identity"),
     "delta": (
@@ -31,9 +32,9 @@ FLOORS: dict[str, tuple[str, ...]] = {
     ),
     "model": (
         "names", "config", "records", "ordering", "topic_log", "expectations", "log_state", "segments", "steps", "snapshot_id", "point_in_time",
-        "widening",
+        "widening", "positions",
     ),
-    "ground": ("errors", "results"),
+    "ground": ("errors", "results", "reader_results"),
 }  # fmt: skip
 WINGS = list(FLOORS)
 PLACE = {
@@ -46,7 +47,9 @@ COLLECTORS = (
     "delta.plans", "delta.tables", "delta.commits", "delta.filesystem", "delta.table_properties",
     "inputs.refusal", "inputs.staging", "log.tail", "log.tokens", "log.conditions", "log.inspection",
     "log.bronze", "log.bulk",
-    "latest.compare", "latest.fill", "latest.progress", "latest.upsert", "latest.status", "latest.verify", "operations.repair",
+    "latest.compare", "latest.fill", "latest.progress", "latest.upsert", "latest.status", "latest.recompute", "operations.repair",
+    "operations.truncate",
+    "readers.read", "readers.positions", "readers.lag",
     "snapshots.registry", "snapshots.plan", "snapshots.quarantine", "log.extent", "log.cut",
     "lake.lake_table", "inputs.arrow", "inputs.csv", "inputs.inference", "inputs.files", "cli.rows",
 )  # fmt: skip

@@ -107,7 +107,10 @@ def test_every_command_is_in_the_readme_and_has_help(cli: Callable[..., Answer])
     shown = cli("--help").out.partition("Commands:")[2]
     names = re.findall(r"^  (\w+)  ", shown, re.MULTILINE)
 
-    assert names == ["append", "merge", "sql", "latest", "read", "status", "verify", "doctor", "demo", "topic", "lake", "snapshot"]
+    assert names == [
+        "append", "merge", "sql", "latest", "status", "verify", "doctor", "demo", "topic", "lake", "snapshot", "read", "commit", "lag",
+        "truncate",
+    ]  # fmt: skip
     for name in names:
         assert f"| `lakelog {name}" in README
         assert "Usage: lakelog " + name in cli(f"{name} --help").out
