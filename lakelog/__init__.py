@@ -6,6 +6,7 @@ key, the winner under the topic's *ordering rule*. The folders are the architect
     cli/          the command line: arguments, environment, clock, output (jobs/ calls it for the settings)
     lake/         a root with its topics and defaults; how topics are created and deleted
     topic.py      the verbs on one topic; reading.py, retention.py: those on its log and readers; commit_log.py: a topic as a commit log (KIP-27)
+    transfer/     a topic as a directory of Parquet files with checksums: exported at a snapshot, imported under another root
     operations/   what touches several tables of a topic: configure, repair, upgrade; intents, by which the next writer finishes them
     readers/      positions in the log: read from one on, told where one stands, begun with the latest table, registered
     snapshots/    states of silver that are named, kept, compared and restored; the lake's registry of them (KIP-630)
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from lakelog.inputs.inference import types_like
     from lakelog.lake.lake import Lake
     from lakelog.model.ordering import OrderingRule
-    from lakelog.reader_results import Committed, GroupLag, Lag, Position, Truncated, Validated
+    from lakelog.reader_results import Committed, Exported, GroupLag, Lag, Position, Truncated, Validated
     from lakelog.readers.bootstrap import Bootstrap
     from lakelog.readers.read import Fetched
     from lakelog.results import (
@@ -81,7 +82,7 @@ _HOMES = {
     "inputs.inference": ("types_like",),
     "lake.lake": ("Lake",),
     "model.ordering": ("OrderingRule",),
-    "reader_results": ("Committed", "GroupLag", "Lag", "Position", "Truncated", "Validated"),
+    "reader_results": ("Committed", "Exported", "GroupLag", "Lag", "Position", "Truncated", "Validated"),
     "readers.bootstrap": ("Bootstrap",),
     "readers.read": ("Fetched",),
     "results": ("Appended", "Loaded", "Merged", "PartitionStatus", "Repaired", "Requeued",
@@ -91,11 +92,11 @@ _HOMES = {
 }  # fmt: skip
 __version__ = "0.1.0"
 __all__ = [
-    "Appended", "Bootstrap", "CommitLog", "Committed", "Conflict", "Damaged", "ExpectedOffsetMismatch", "FencedEpoch", "Fetched",
-    "GateFailed", "GroupLag", "Invalid", "InvalidConfig", "InvalidRecords", "InvalidRequest", "Lag", "Lake", "LakelogError", "Loaded",
-    "LogIncomplete", "Merged", "NotFound", "NotReady", "OffsetOutOfRange", "OrderingRule", "PartitionStatus", "Position", "Refused",
-    "Repaired", "Requeued", "Restored", "Snapshot", "SnapshotDeleted", "Topic", "TopicDeleted", "TopicDescription", "TopicNotFound",
-    "TopicStatus", "Truncated", "Upgraded", "Validated", "Verified", "VersionMismatch", "local_session", "types_like",
+    "Appended", "Bootstrap", "CommitLog", "Committed", "Conflict", "Damaged", "ExpectedOffsetMismatch", "Exported", "FencedEpoch",
+    "Fetched", "GateFailed", "GroupLag", "Invalid", "InvalidConfig", "InvalidRecords", "InvalidRequest", "Lag", "Lake", "LakelogError",
+    "Loaded", "LogIncomplete", "Merged", "NotFound", "NotReady", "OffsetOutOfRange", "OrderingRule", "PartitionStatus", "Position",
+    "Refused", "Repaired", "Requeued", "Restored", "Snapshot", "SnapshotDeleted", "Topic", "TopicDeleted", "TopicDescription",
+    "TopicNotFound", "TopicStatus", "Truncated", "Upgraded", "Validated", "Verified", "VersionMismatch", "local_session", "types_like",
 ]  # fmt: skip
 
 

@@ -119,3 +119,19 @@ class Truncated(Result):
     segments: int
     blockers: list[str]
     dry_run: bool
+
+
+@dataclass(frozen=True)
+class Exported(Result):
+    """A topic exported to a directory: the latest table at ``snapshot`` (``rows``, tombstones included), the log from ``starts`` to ``ends``."""
+
+    topic: str
+    directory: str
+    snapshot: str
+    starts: dict[int, int]
+    ends: dict[int, int]
+    epoch: int
+    rows: int
+    records: int
+    files: int
+    octets: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, overload
@@ -11,15 +12,17 @@ from lakelog.errors import InvalidRequest, OffsetOutOfRange
 from lakelog.latest.verify import Snapshots
 from lakelog.log import bronze
 from lakelog.log.tail import LogEnd, log_end
+from lakelog.model.names import absolute_root
 from lakelog.model.point_in_time import moment
 from lakelog.model.positions import SnapshotPlace
 from lakelog.model.topic_log import TopicLog
-from lakelog.reader_results import Position, Validated
+from lakelog.reader_results import Exported, Position, Validated
 from lakelog.readers import bootstrap, read, validate
 from lakelog.readers.bootstrap import Bootstrap
 from lakelog.readers.read import Fetched
-from lakelog.snapshots import point, registry
+from lakelog.snapshots import plan, point, registry
 from lakelog.snapshots.point import Point
+from lakelog.transfer import export
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -223,3 +226,29 @@ class LogReading(ABC):
         end = self._now()
         ms = (when - datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)) // datetime.timedelta(milliseconds=1)
         return Position(read.offset_for(self.log, end, ms), end.epoch, self.log.uuid)
+
+    def export(self, directory: str | os.PathLike[str], snapshot: Point = None) -> Exported:
+        """Write the topic to a directory of Parquet files: the latest table at a snapshot, the log from its end on, types, settings, epochs.
+
+        A manifest with the checksum of every file comes last: a directory without one is no export. `Lake.import_topic` makes a topic of it, under
+        any root. The topic itself is not changed.
+
+        Args:
+            directory: new or empty, or one in which an export was cut off; a path, or a URI that pyarrow can open as well as Spark.
+            snapshot: a snapshot's name, silver's version, or a time; None is the latest table as it is.
+
+        Raises:
+            InvalidRequest: the directory holds something else (NOT_EMPTY).
+            OffsetOutOfRange: the log no longer tells all that came after that snapshot.
+            NotFound: there is no such snapshot.
+            Conflict: the topic is being restored or repaired.
+
+        Cost: the latest table at the snapshot and the log from its end are read and written once; the files are read again for their checksums.
+        """
+        place = absolute_root(os.fspath(directory))
+        self.refresh()
+        at = self._place(snapshot).point
+        stored = point.stored(self.log, point.find(self.log, at))
+        held = plan.control_of(self.log, stored)
+        found = bootstrap.place_of(held, at) if isinstance(at, int) else self._place(at)
+        return export.export(self.log, os.path.abspath(place) if "/" not in place else place, found, held, stored, self._now())

@@ -32,7 +32,7 @@ class LogRetention(LogReading):
         """Register where a group of readers is: the log is not truncated beyond it for ``offsets.retention.ms``, and `lag` shows it.
 
         Commit what has been dealt with: the ``next`` of a batch, after its effects are safe. A group's commit replaces its last one, whatever
-        that was.
+        that was. A truncation that decides at the same moment may not see a group's first commit: the next read then says that it came too late.
 
         Args:
             group: its name, 1 to 255 printable characters.

@@ -22,8 +22,8 @@ from lakelog.cli.context import Call, Config, Debug, Json, Name, Root, Yes, verb
 from lakelog.cli.failure import failure, in_cli
 from lakelog.cli.interrupt import Signals
 from lakelog.cli.readers import Form, Limit, check_form, readers
-from lakelog.cli.snapshots import snapshots
 from lakelog.cli.topics import lakes, topics
+from lakelog.cli.transfer import snapshots
 from lakelog.errors import Damaged, InvalidRequest, LakelogError, TopicNotFound
 
 app = typer.Typer(

@@ -13,6 +13,7 @@ from lakelog.delta import table_properties, tables
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION
 from lakelog.errors import Damaged, InvalidConfig, InvalidRequest, NotFound, TopicNotFound
 from lakelog.inputs.inference import types_like
+from lakelog.lake.lake_import import LakeImport
 from lakelog.lake.lake_snapshots import LakeSnapshots
 from lakelog.lake.lake_table import LakeTable
 from lakelog.lake.query import query as checked_query
@@ -38,7 +39,7 @@ def system_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
-class Lake(LakeSnapshots):
+class Lake(LakeSnapshots, LakeImport):
     """A root with topics: a path or URI (it holds a ``/``), or a catalog schema such as ``main.lakelog``.
 
     Opening a lake reads nothing; the first topic makes the root a lake.

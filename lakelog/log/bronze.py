@@ -58,15 +58,18 @@ def create(
     now: int,
     properties: Mapping[str, str],
     origins: Mapping[int, int] = MappingProxyType({}),
+    states: Mapping[int, PartitionState] | None = None,
+    rows: DataFrame | None = None,
 ) -> None:
     """Create the log: per partition a state row (epoch 0, log start 0 or the partition's of ``origins``), in the table's first commit.
 
-    State rows bear the topic's identity: an append looks at it (guard.py).
+    An imported log has ``states`` of its own, and ``rows`` from its start on. State rows bear the topic's identity: an append looks at it.
     """
     topic = properties[table_properties.IDENTITY]
-    rows = [state_row(PartitionState.first(index, topic, origin=origins.get(index, 0)), topic) for index in range(partitions)]
+    firsts = {index: PartitionState.first(index, topic, origin=origins.get(index, 0)) for index in range(partitions)}
+    frame = control_frame(spark, types, [state_row(one, topic) for one in (states or firsts).values()], now)
     tables.create(
-        control_frame(spark, types, rows, now),
+        frame if rows is None else frame.unionAll(rows),
         table,
         partitioned_by=("partition", "segment"),
         properties={

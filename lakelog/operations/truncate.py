@@ -144,7 +144,7 @@ def _planned(log: TopicLog, end: LogEnd, snapshot: SnapshotPlace, held: Held) ->
     starts = new_starts(states, snapshot)
     found = _below(log, end, starts)
     return Truncated(
-        log.name, snapshot.name or str(snapshot.version), end.starts(), starts, sum(one.records for one in found), sum(one.octets for one in found),
+        log.name, str(snapshot.point), end.starts(), starts, sum(one.records for one in found), sum(one.octets for one in found),
         sum(one.whole for one in found), blockers(states, starts, held), True,
     )  # fmt: skip
 

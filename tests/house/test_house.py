@@ -16,10 +16,11 @@ ROOT = Path(__file__).parent.parent.parent
 FLOORS: dict[str, tuple[str, ...]] = {
     "cli": (
         "settings", "root", "interrupt", "failure", "input", "progress", "output", "rows", "doctor", "demo", "context", "topics", "snapshots",
-        "readers", "main",
+        "transfer", "readers", "main",
     ),
-    "lake": ("query", "lake_table", "lake_snapshots", "lake"),
+    "lake": ("query", "lake_table", "lake_snapshots", "lake_import", "lake"),
     "": ("reading", "retention", "topic", "commit_log"),
+    "transfer": ("manifest", "export", "load"),
     "operations": ("create", "configure", "delete", "repair", "upgrade", "truncate", "intents"),
     "readers": ("validate", "read", "bootstrap", "positions", "lag"),
     "snapshots": ("registry", "keeping", "take", "point", "plan", "quarantine", "restore", "verbs"),
