@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -193,14 +193,6 @@ class Requeued(Result):
 
 
 @dataclass(frozen=True)
-class Position(Result):
-    """Where a reader is: partition to offset, and the epoch of the log."""
-
-    offsets: dict[int, int]
-    epoch: int
-
-
-@dataclass(frozen=True)
 class PartitionStatus(Result):
     """One partition: log start and log end offset, the offset up to which it is merged (exclusive), its active segment and that one's octets."""
 
@@ -262,13 +254,21 @@ class TopicDeleted(Result):
 
 @dataclass(frozen=True)
 class Verified(Result):
-    """What was found: ``problems`` is empty where all is well; ``records`` and ``keys`` were compared, ``commits`` looked at."""
+    """What was found: ``problems`` is empty where all is well; ``records`` and ``keys`` were compared, ``commits`` looked at.
+
+    ``differences``: the first keys that are not as the fold has them, each with partition, key, the offset ``expected`` and the one ``found``.
+    ``share``: of the keys that were recomputed (0: none, since something else is wrong). ``base``: the snapshot that stood for what is no longer
+    in the log.
+    """
 
     topic: str
     records: int
     keys: int
     commits: int
     problems: list[str]
+    differences: list[dict[str, Any]] = field(default_factory=list)
+    share: float = 1.0
+    base: str | None = None
 
     @property
     def ok(self) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lakelog.delta import table_properties
 from lakelog.delta.lock import LOCKED
 from lakelog.delta.table_properties import IDENTITY, PREFIX
-from lakelog.errors import Conflict, InvalidRequest, NotFound, NotReady, OffsetOutOfRange, TopicNotFound
+from lakelog.errors import Conflict, InvalidRequest, NotFound, NotReady, TopicNotFound
 from lakelog.inputs.csv import CsvOptions
 from lakelog.inputs.sources import FileOptions, requested
 from lakelog.latest import merge, status, verify, views
@@ -25,7 +25,8 @@ from lakelog.model.ordering import OrderingRule
 from lakelog.model.records import Types, declared_type
 from lakelog.model.topic_log import TopicLog
 from lakelog.operations import configure, intents, repair
-from lakelog.results import Appended, Loaded, Merged, Position, Repaired, TopicDescription, TopicStatus, Verified, html_table
+from lakelog.results import Appended, Loaded, Merged, Repaired, TopicDescription, TopicStatus, Verified, html_table
+from lakelog.retention import LogRetention
 from lakelog.snapshots import point, take
 from lakelog.snapshots.point import Point
 from lakelog.snapshots.verbs import SnapshotVerbs
@@ -42,7 +43,7 @@ LOGGER.addHandler(logging.NullHandler())
 
 
 @dataclass(repr=False)
-class Topic(SnapshotVerbs):
+class Topic(LogRetention, SnapshotVerbs):
     """A topic of a lake. Get one from `Lake.create_topic` or `Lake.topic`; every verb reads the configuration anew."""
 
     spark: SparkSession
@@ -174,9 +175,9 @@ class Topic(SnapshotVerbs):
         token costs one look-up.
         """
         known = self._ready()
-        asked = append.Asked(expected_offset, token, epoch, problems)
+        options = append.AppendOptions(expected_offset, token, epoch, problems)
         how = FileOptions(format, CsvOptions(delimiter, encoding, null))
-        appended, self._end = append.append(self.log, self.name, source, how, asked, now=self.clock(), known=known)
+        appended, self._end = append.append(self.log, self.name, source, how, options, now=self.clock(), known=known)
         LOGGER.info("%s: appended %d records at %s, version %s", self.name, appended.records, appended.offsets, appended.version)
         return appended
 
@@ -207,7 +208,7 @@ class Topic(SnapshotVerbs):
             problems: how many bad records a refusal lists.
 
         Raises:
-            ExpectedOffsetMismatch: another writer appended in between; the chunks before stand.
+            ExpectedOffsetMismatch: another writer appended in between; the chunks before it are written.
             InvalidRecords: some records are wrong; nothing of this start was written.
             Refused: the load was begun longer ago than ``producer.id.expiration.ms``, or with another input; nothing was written.
 
@@ -319,24 +320,26 @@ class Topic(SnapshotVerbs):
         if rule != self.rule:
             require_whole(self.log, self.name, log_end(self.log))
 
-    # ---- reading ----
+    # ---- reading (the log: `LogReading`) ----
 
-    def ends(self) -> dict[int, int]:
-        """Partition to log end offset, the next offset to be given. Cost: two small Spark queries."""
-        return log_end(self.log).ends()
+    def verify(self, *, sample: float = 1.0) -> Verified:
+        """Prove the topic by recomputation: commits of other writers, offsets given twice or missing, what the log says of itself, silver's rows.
 
-    def position(self) -> Position:
-        """Where a reader that has read everything stands: every partition's log end, and the epoch. Cost: as `ends`."""
-        end = log_end(self.log)
-        return Position(end.ends(), end.epoch)
+        Silver is compared with a fold of the log that shares nothing with the merge's; where the log begins above its origin, the oldest
+        snapshot that reaches its start stands for what is gone. The first keys that differ are named.
 
-    def verify(self) -> Verified:
-        """Prove the topic by recomputation: commits of other writers, offsets given twice or missing, silver against a fold of the log.
+        Args:
+            sample: the share of the keys that are recomputed, above 0 and at most 1; the same keys each time.
+
+        Raises:
+            InvalidRequest: ``sample`` is no share.
 
         Cost: the history of the log, one pass over the log, one fold of it, one full join with silver. Nothing is changed.
         """
+        if not 0 < sample <= 1:
+            raise InvalidRequest(f"sample={sample}: it is a share of the keys, above 0 and at most 1.")
         self.refresh()
-        return verify.verify(self.log)
+        return verify.verify(self.log, self._snapshots_held(), sample)
 
     def repair(self) -> Repaired:
         """Bring a topic back into order whose bronze or silver was changed by hand; nothing is changed where nothing is wrong.
@@ -345,7 +348,7 @@ class Topic(SnapshotVerbs):
         apart, and silver is computed anew under the same rule. Where silver alone is wrong: it is computed anew.
 
         Raises:
-            Damaged: records of another writer stand in the log. Nothing was changed.
+            Damaged: records of another writer are in the log. Nothing was changed.
             LogIncomplete: silver cannot be computed from the log. Nothing was changed.
 
         Cost: as `verify`, then one commit on bronze and a rebuild.
@@ -356,7 +359,7 @@ class Topic(SnapshotVerbs):
         end = true_end(self.log)
         if end.intent is not None:
             intents.finish(self.log, end, now=self.clock())
-        return repair.repair(self.log, now=self.clock())
+        return repair.repair(self.log, self._snapshots_held(), now=self.clock())
 
     def rows(self, at: Point = None) -> DataFrame:
         """Silver as stored, without control rows: one row per (partition, key), tombstones included, in no order."""
@@ -408,32 +411,6 @@ class Topic(SnapshotVerbs):
     def require_sound(self) -> None:
         """Raise `Damaged` where the latest table is not as lakelog left it. Cost: at most one small Spark job."""
         status.require_sound(self.log)
-
-    def read(self, partition: int | None = None, offset: int | None = None, limit: int | None = None) -> DataFrame:
-        """The log's records, tombstones included, ordered by partition and offset.
-
-        Columns: partition, offset, timestamp, key, value, headers, tombstone, epoch.
-
-        Args:
-            partition: only this one; all when None.
-            offset: from the first record that exists at or above it.
-            limit: at most so many records.
-
-        Raises:
-            OffsetOutOfRange: ``offset`` is beyond the log end of the partition (of every partition, when none is named).
-        """
-        self.refresh()
-        rows = bronze.records(self.log, partition=partition, offset=offset)
-        if offset is not None:
-            log = log_end(self.log)
-            wanted = [partition] if partition is not None else sorted(log.tails)
-            start, end = min(log.starts()[index] for index in wanted), max(log.ends()[index] for index in wanted)
-            if not start <= offset <= end:
-                raise OffsetOutOfRange(
-                    f"{self.name}: offset {offset} is out of range: the log holds offsets [{start}, {end}).", offset=offset, start=start, end=end
-                )  # fmt: skip
-        rows = rows.orderBy("partition", "offset")
-        return rows if limit is None else rows.limit(limit)
 
     def register(self, at: Point = None) -> None:
         """Make the topic's views known to the session's SQL: ``orders``, ``orders_deleted``, ``orders_log``."""

@@ -121,6 +121,14 @@ def verified(result: Verified) -> None:
     line(f"{result.topic}: {'all is well' if result.ok else count(len(result.problems), 'problem')} ({looked})")
     for problem in result.problems:
         line(f"  {problem}")
+    for one in result.differences:
+        told = "none" if one["found"] is None else one["found"]
+        wanted = "none" if one["expected"] is None else one["expected"]
+        line(f"    partition {one['partition']}, key {cell(one['key'])}: {one['difference']}: offset {wanted} expected, {told} found")
+    if result.share < 1:
+        say(f"{result.share:.2%} of the keys were recomputed.")
+    if result.base is not None:
+        say(f"The log begins above its origin: {result.base} stood for what is below.")
 
 
 def repaired(result: Repaired) -> None:

@@ -198,5 +198,4 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this file to the command line."""
     verb(app, example="lakelog restore orders --to before-migration --yes")(restore)
     verb(app, example="lakelog maintain orders")(maintain)
-    app.add_typer(snapshots, name="snapshot")
     app.add_typer(quarantine, name="quarantine")

@@ -26,8 +26,8 @@ from lakelog.delta.statement import interpreted
 from lakelog.errors import Conflict, FencedEpoch, InvalidRequest
 from lakelog.inputs.staging import Batch
 from lakelog.log import guard
-from lakelog.log.commits import note
 from lakelog.log.conditions import check
+from lakelog.log.notes import note
 from lakelog.log.rows import RECORD_COLUMNS, control_frame, control_row, log_rows, schema
 from lakelog.log.state import require_writable, state_row
 from lakelog.log.tail import LogEnd, log_end
@@ -58,15 +58,18 @@ def create(
     now: int,
     properties: Mapping[str, str],
     origins: Mapping[int, int] = MappingProxyType({}),
+    states: Mapping[int, PartitionState] | None = None,
+    rows: DataFrame | None = None,
 ) -> None:
     """Create the log: per partition a state row (epoch 0, log start 0 or the partition's of ``origins``), in the table's first commit.
 
-    State rows bear the topic's identity: an append looks at it (guard.py).
+    An imported log has ``states`` of its own, and ``rows`` from its start on. State rows bear the topic's identity: an append looks at it.
     """
     topic = properties[table_properties.IDENTITY]
-    rows = [state_row(PartitionState.first(index, topic, origin=origins.get(index, 0)), topic) for index in range(partitions)]
+    firsts = {index: PartitionState.first(index, topic, origin=origins.get(index, 0)) for index in range(partitions)}
+    frame = control_frame(spark, types, [state_row(one, topic) for one in (states or firsts).values()], now)
     tables.create(
-        control_frame(spark, types, rows, now),
+        frame if rows is None else frame.unionAll(rows),
         table,
         partitioned_by=("partition", "segment"),
         properties={
@@ -99,7 +102,7 @@ def append(
     Args:
         log: the topic's log.
         batch: the staged records.
-        batch_id: stands in every row of the batch; a lost answer of the storage is settled by it.
+        batch_id: is in every row of the batch; a lost answer of the storage is settled by it.
         now: the append's time in milliseconds.
         terms: conditions, token.
         captured: the log's end when the call began; its epoch is the writer's, retries included.
@@ -164,7 +167,7 @@ def _end_after(log: TopicLog, version: int, batch_id: str, before: LogEnd, tails
     if version != before.version + 1:
         return None
     file = commit_file.at(log.spark, log.table, version)
-    table_properties.stand(log.table, file)
+    table_properties.still_hold(log.table, file)
     return LogEnd(version, tails, before.noted, batch_id, file)
 
 
@@ -173,7 +176,7 @@ def _after(tail: Tail, piece: Piece | None, batch_id: str) -> Tail:
 
 
 def _landed(log: TopicLog, pieces: Mapping[int, Piece], batch_id: str) -> int | None:
-    """The version in which our own batch stands where we meant it to, after an answer was lost; None when it does not."""
+    """The version in which our own batch is where it was to be, after an answer was lost; None when it does not."""
     from pyspark.sql import functions as F
 
     if not pieces:
@@ -201,7 +204,7 @@ def _rows(
     given = {
         "epoch": F.lit(epoch),
         "batch": F.lit(batch_id),
-        "appended_at": instant(now, "mid"),
+        "appended_at": instant(now, "row_order"),
         "control": F.lit(None).cast("string"),
     }
     numbered = _numbered(log, batch, pieces)
@@ -225,7 +228,7 @@ def _numbered(log: TopicLog, batch: Batch, pieces: Mapping[int, Piece]) -> DataF
 
     places = [pieces.get(index) for index in range(log.partitions)]
     # Where every record has the same partition, it is a literal, and with it everything that is looked up by it alone.
-    index = F.col("partition") + zero("mid")
+    index = F.col("partition") + zero("row_order")
     segment = looked_up([piece.segment if piece else -1 for piece in places], index)
     start = looked_up([piece.start if piece else -1 for piece in places], index)
     size = looked_up([piece.records if piece else 0 for piece in places], index)
@@ -251,6 +254,22 @@ def records(log: TopicLog, *, partition: int | None = None, offset: int | None =
         rows = rows.filter(F.col("offset") >= offset)
     value = shaped(F.col("value"), rows.schema["value"].dataType, log.types.value).alias("value")
     return rows.select(*[value if name == "value" else F.col(name) for name in RECORD_COLUMNS])
+
+
+def between(log: TopicLog, starts: Mapping[int, int], ends: Mapping[int, int], at: int) -> DataFrame:
+    """The log's records from ``starts`` to ``ends`` (exclusive) at a version of bronze, as `records`; partitions that do not move are left out.
+
+    Files outside are skipped by their statistics; at least one partition must move.
+    """
+    from pyspark.sql import functions as F
+
+    spans = {index: (starts[index], end) for index, end in ends.items() if end > starts[index]}
+    low, high = min(low for low, _ in spans.values()), max(high for _, high in spans.values())
+    first, beyond = ([spans.get(index, (0, 0))[place] for index in range(log.partitions)] for place in (0, 1))
+    index, offset = F.col("partition"), F.col("offset")
+    # Bounds that skip files by their statistics (a rounded one would read a share of the whole log), then each partition's exact ones.
+    rows = records(log, at=at).filter(index.isin(list(spans)) & (offset >= low) & (offset < high))
+    return rows.filter((offset >= looked_up(first, index)) & (offset < looked_up(beyond, index)))
 
 
 def batch_ends(log: TopicLog, after: Mapping[int, int], at: int) -> list[BatchEnd]:

@@ -1,4 +1,4 @@
-"""The end of the log taken away and its state changed, in one commit: what a restore does to bronze."""
+"""The end of the log taken away and its state changed, in one commit, as a restore does to bronze; and rows below its start removed."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import tables
+from lakelog.delta.commits import carrying, signed
 from lakelog.delta.lock import LOCKED
-from lakelog.delta.statement import interpreted
+from lakelog.delta.statement import committing, during, interpreted
 from lakelog.errors import Conflict
-from lakelog.log.commits import note
 from lakelog.log.guard import state_condition
+from lakelog.log.notes import note
 from lakelog.log.rows import control_frame, log_rows
 from lakelog.log.state import state_row
 from lakelog.log.tail import LogEnd
@@ -105,6 +106,17 @@ def cut(
     finally:
         log.spark.catalog.dropTempView(view)
         log.spark.catalog.dropTempView(f"{view}_source")
+
+
+def remove(log: TopicLog, where: str, *, user_metadata: str) -> None:
+    """DELETE rows in one commit. Whole segments, named by a condition on partition columns alone, go without a file being read.
+
+    Raises:
+        Conflict: a commit of another writer touched what this one read.
+    """
+    carried = {**tables.WRITERS, **carrying(signed(user_metadata))}
+    with committing(log.spark, log.table), tables.door(log.table), during(log.spark, carried):
+        log.spark.sql(f"DELETE FROM {log.table.sql()} WHERE {where}").collect()  # noqa: S608 - conditions of ours, names quoted
 
 
 def _names(ddl: str) -> list[str]:

@@ -87,6 +87,8 @@ SETTINGS: Mapping[str, Setting] = {
         Setting("check.expected.offsets.scope", "partition", _choice("partition", "key"),
                 "partition: an expected offset must be the one the record gets; key: greater than the last of its key"),
         Setting("producer.id.expiration.ms", 604800000, _long(1), "how long tokens are remembered", "producer.id.expiration.ms"),
+        Setting("offsets.retention.ms", 604800000, _long(1),
+                "how long a registered reader's position holds the log without a new commit of it"),
         Setting("segment.ms", 604800000, _long(1), "a segment older than this is closed at the next append", "log.roll.ms"),
         Setting("segment.bytes", 1073741824, _long(14), "a segment that would grow past this is closed at the next append",
                 "log.segment.bytes"),

@@ -38,7 +38,7 @@ def make_log(spark: SparkSession, root: str, name: str, types: Types, *, partiti
     table = TableRef.of(root, name, "bronze")
     if IDENTITY in (table_properties.read(spark, table) or {}):
         return False
-    _refuse_foreign(spark, root, name)
+    refuse_foreign(spark, root, name)
     properties = {
         FORMAT: str(FORMAT_VERSION),
         IDENTITY: str(uuid.uuid4()),
@@ -63,7 +63,7 @@ def complete(log: TopicLog, *, now: int) -> None:
 
     Raises:
         Damaged: the latest table is gone and the log holds records.
-        InvalidRequest: a table that is not lakelog's stands there.
+        InvalidRequest: there is a table that is not lakelog's.
         Conflict: another process is completing it, or was cut off before there was a table.
     """
     stored = table_properties.read(log.spark, log.silver)
@@ -97,7 +97,7 @@ def is_foreign(spark: SparkSession, table: TableRef, stored: Mapping[str, str] |
     return '"lakelog' not in (tables.history(spark, table, 1)[0]["userMetadata"] or "")
 
 
-def _refuse_foreign(spark: SparkSession, root: str, name: str) -> None:
+def refuse_foreign(spark: SparkSession, root: str, name: str) -> None:
     """Refuse to create a topic over what is not lakelog's: the tables and views of a schema are everybody's."""
     taken = [str(table) for table in topic_tables(root, name) if is_foreign(spark, table, table_properties.read(spark, table))]
     if "/" not in root:

@@ -12,6 +12,7 @@ from lakelog.latest import silver
 from lakelog.model.config import did_you_mean
 from lakelog.model.names import TableRef
 from lakelog.model.point_in_time import At, is_name, moment
+from lakelog.model.positions import SnapshotPlace
 from lakelog.model.topic_log import TopicLog
 from lakelog.results import Snapshot
 from lakelog.snapshots import registry
@@ -52,6 +53,11 @@ def find(log: TopicLog, point: Point) -> Place:
     if isinstance(at, datetime.datetime):
         at = tables.version_at(log.spark, log.silver, at)
     return Place(at)
+
+
+def place_of(entry: Entry) -> SnapshotPlace:
+    """A registered snapshot as readers need to know it."""
+    return SnapshotPlace(entry.id.epoch, entry.id.ends, entry.name, entry.version, entry.id.text)
 
 
 def named(log: TopicLog, text: str) -> Entry:

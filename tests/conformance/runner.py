@@ -24,6 +24,11 @@ MOST_PARTITIONS = 120
 _names = itertools.count(1)
 
 
+def _point(snapshot: Any) -> str:
+    """How a verb that takes a name is told a snapshot."""
+    return snapshot if isinstance(snapshot, str) else str(snapshot.name or snapshot.id)
+
+
 def _texts(ends: dict[int, int]) -> dict[str, int]:
     return {str(index): end for index, end in ends.items()}
 
@@ -166,6 +171,7 @@ class Group:
             "snapshots": lambda: self.topic.snapshots(),
             "load": lambda: self.camera.loaded(which("at")),
             "expire_snapshots": lambda: self.topic.expire_snapshots(),
+            "truncate_log": lambda: self.topic.truncate(_point(which("to"))),
             "restore": lambda: self.topic.restore(which("to"), log=arguments.get("log", "truncate")),
         }
 
@@ -258,14 +264,17 @@ class Group:
     def _looks(self, looks: list[tuple[Seat, Numbered]]) -> None:
         if not looks:
             return
-        picture = self.camera.picture({name for _, (_, step) in looks for name in step})
+        names = {name for _, (_, step) in looks if step["do"] == "expect" for name in step}
+        picture = self.camera.picture(names) if names else None
         # Cases laid together count at the same looks (their signature says so): the first look of each makes a sum, the second another.
         counted: dict[tuple[int, str], int] = {}
         counting: dict[str, int] = {}
         for seat, (number, step) in looks:
             if step["do"] == "read":
                 self._read(seat, number, step)
-            else:
+            elif step["do"] == "fetch":
+                self._fetch(seat, number, step)
+            elif picture is not None:
                 self._expect(seat, number, step, picture)
                 if "counts" in step:
                     place = counting.setdefault(seat.case.id, 0)
@@ -293,6 +302,23 @@ class Group:
                 continue
             for expected, actual in mine.unlike(name, wanted):
                 seat.fail(number, name, expected, actual)
+
+    def _fetch(self, seat: Seat, number: int, step: Step) -> None:
+        partition = seat.base + step.get("partition", 0)
+        expect = step.get("expect", {})
+
+        def fetch() -> Any:
+            return self.topic.fetch(partition, step["offset"], step["epoch"] + support.FIRST_EPOCH)
+
+        if "error" in expect:
+            return self._refused(seat, (number, step), fetch)
+        found = fetch()
+        shown = {"answer": found.answer, "offset": found.offset, "ends": None if found.ends is None else _texts(found.ends)}
+        shown["epoch"] = None if found.epoch is None else found.epoch - support.FIRST_EPOCH
+        for name, wanted in expect.items():
+            if shown[name] != wanted:
+                seat.fail(number, f"fetch: {name}", wanted, shown[name])
+        return None
 
     def _read(self, seat: Seat, number: int, step: Step) -> None:
         partition = seat.base + step.get("partition", 0)

@@ -16,24 +16,26 @@ ROOT = Path(__file__).parent.parent.parent
 FLOORS: dict[str, tuple[str, ...]] = {
     "cli": (
         "settings", "root", "interrupt", "failure", "input", "progress", "output", "told", "rows", "doctor", "demo", "context", "topics", "snapshots",
-        "main",
+        "transfer", "readers", "main",
     ),
-    "lake": ("query", "lake_table", "lake_snapshots", "lake"),
-    "": ("topic", "commit_log"),
-    "operations": ("create", "configure", "delete", "repair", "upgrade", "intents"),
+    "lake": ("query", "lake_table", "lake_snapshots", "lake_import", "lake"),
+    "": ("reading", "retention", "topic", "commit_log"),
+    "transfer": ("manifest", "export", "load"),
+    "operations": ("create", "configure", "delete", "repair", "upgrade", "truncate", "intents"),
+    "readers": ("validate", "read", "bootstrap", "positions", "lag"),
     "snapshots": ("registry", "keeping", "take", "point", "plan", "quarantine", "restore", "maintain", "verbs"),
-    "latest": ("progress", "fold", "compare", "fill", "silver", "upsert", "evolution", "merge", "views", "status", "verify"),
-    "log": ("rows", "commits", "inspection", "tail", "tokens", "conditions", "guard", "state", "cut", "bronze", "extent", "append", "bulk"),
-    "inputs": ("files", "csv", "arrow", "values", "ndjson", "fitting", "sources", "refusal", "staging", "identity"),
+    "latest": ("progress", "fold", "compare", "fill", "silver", "upsert", "evolution", "merge", "views", "status", "recompute", "verify"),
+    "log": ("rows", "notes", "inspection", "tail", "tokens", "conditions", "guard", "state", "cut", "bronze", "extent", "append", "bulk"),
+    "inputs": ("files", "csv", "arrow", "values", "ndjson", "fitting", "sources", "inference", "refusal", "staging", "identity"),
     "delta": (
         "prerequisites", "session", "errors", "location", "lock", "statement", "plans", "commit_file", "commits", "table_properties",
         "filesystem", "tables", "past",
     ),
     "model": (
         "names", "config", "records", "ordering", "topic_log", "expectations", "log_state", "segments", "steps", "snapshot_id", "point_in_time",
-        "widening",
+        "widening", "positions",
     ),
-    "ground": ("errors", "results"),
+    "ground": ("errors", "results", "reader_results"),
 }  # fmt: skip
 WINGS = list(FLOORS)
 PLACE = {
@@ -46,9 +48,11 @@ COLLECTORS = (
     "delta.plans", "delta.tables", "delta.past", "delta.commits", "delta.filesystem", "delta.table_properties",
     "inputs.refusal", "inputs.staging", "log.tail", "log.tokens", "log.conditions", "log.inspection",
     "log.bronze", "log.bulk",
-    "latest.compare", "latest.fill", "latest.progress", "latest.upsert", "latest.status", "latest.verify", "operations.repair",
+    "latest.compare", "latest.fill", "latest.progress", "latest.upsert", "latest.status", "latest.recompute", "operations.repair",
+    "operations.truncate",
+    "readers.read", "readers.positions", "readers.lag",
     "snapshots.registry", "snapshots.plan", "snapshots.quarantine", "log.extent", "log.cut",
-    "lake.lake_table", "inputs.arrow", "inputs.csv", "inputs.files", "cli.rows",
+    "lake.lake_table", "inputs.arrow", "inputs.csv", "inputs.inference", "inputs.files", "cli.rows",
 )  # fmt: skip
 BANNED_CALLS = {
     "get_type_hints": "inspect.signature with eval_str: Python 3.10 wraps what has the default None in another Optional, options are lost",
@@ -70,8 +74,9 @@ BANNED_NAMES = ("utils", "util", "helpers", "common", "base", "core", "manager",
 LINES_MOST, FUNCTION_MOST, JOB_MOST = 310, 60, 40
 # Larger, with the reason; the number is where it ends.
 LARGER_FILES: dict[str, tuple[int, str]] = {
-    "lake.lake": (345, "the verbs on a lake, half of it docstrings"),
+    "lake.lake": (370, "the verbs on a lake, half of it docstrings"),
     "topic": (475, "the verbs people call, half of it docstrings"),
+    "delta.tables": (340, "the statements on a Delta table, a function each"),
     "cli.main": (375, "the verbs of the command line, a function each"),
 }
 LARGER_FUNCTIONS = {"local_session": (70, "a table of Spark settings")}
@@ -144,7 +149,7 @@ def test_a_wing_has_a_map_and_a_size_one_can_see() -> None:
             doc = ast.get_docstring(ast.parse((ROOT / "lakelog" / wing / "__init__.py").read_text(encoding="utf-8"))) or ""
             missing = [name for name in names if f"{name}.py" not in doc]
             assert not missing, f"lakelog/{wing}/__init__.py does not say what {missing} are for"
-            assert 3 <= len(names) <= 16, f"lakelog/{wing} has {len(names)} files"
+            assert 3 <= len(names) <= 18, f"lakelog/{wing} has {len(names)} files"
 
 
 def test_nothing_in_the_house_is_dead() -> None:

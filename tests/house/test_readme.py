@@ -107,8 +107,8 @@ def test_every_command_is_in_the_readme_and_has_help(cli: Callable[..., Answer])
     shown = cli("--help").out.partition("Commands:")[2]
     names = re.findall(r"^  (\w+)  ", shown, re.MULTILINE)
 
-    verbs = ["append", "merge", "sql", "latest", "read", "status", "verify", "restore", "maintain", "doctor", "demo"]
-    assert names == [*verbs, "topic", "lake", "snapshot", "quarantine"]
+    verbs = ["append", "merge", "sql", "latest", "status", "verify", "restore", "maintain", "doctor", "demo"]
+    assert names == [*verbs, "topic", "lake", "read", "commit", "lag", "truncate", "quarantine", "snapshot"]
     for name in names:
         assert f"| `lakelog {name}" in README
         assert "Usage: lakelog " + name in cli(f"{name} --help").out

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lakelog import Damaged, ExpectedOffsetMismatch, InvalidConfig, InvalidRequest, Lake, NotFound, Refused, Topic, TopicNotFound
+from lakelog import Damaged, ExpectedOffsetMismatch, InvalidConfig, InvalidRequest, Lake, NotFound, Position, Refused, Topic, TopicNotFound
 from tests.laws import topics
 from tests.oracle import Model, Record, Rule
 from tests.strategies import NOON, Kind
@@ -92,6 +92,37 @@ def _beside(operation: Operation, lake: Lake, other_first: bool, begun: bool) ->
     if operation.name == "settings":
         shown = {setting["name"]: (setting["value"], setting["origin"]) for setting in lake.topic("t").describe().config}
         assert {shown[name] for name in SETTINGS} == {(1000, "topic"), (3_600_000, "topic"), (604_800_000, "default")}
+
+
+def _truncate_log(operation: Operation, lake: Lake, other_first: bool, begun: bool) -> None:
+    """The log begins at the snapshot's end or where it began, never between; whoever writes next finishes what was begun."""
+    for verb in ("append", "again") if other_first else ("again", "append"):
+        if verb == "append":
+            appended(lake.topic("t"), LATER)
+            assert lake.topic("t").start().offsets == ({0: 8, 1: 5} if begun or not other_first else {0: 0, 1: 0})
+        else:
+            operation.call(lake)
+    topic = lake.topic("t")
+    assert topic.start().offsets == {0: 8, 1: 5}
+    assert sorted(row["offset"] for row in topic.read().collect()) == [5, 8, 9]
+    holds(topic, MERGED, WAITING, MORE, LATER)
+    assert topic.verify().base is not None
+    begin = topic.bootstrap("s")
+    assert begin.position.offsets == topic.start().offsets
+
+
+def _commit(operation: Operation, lake: Lake, other_first: bool, begun: bool) -> None:
+    """A group is registered or it is not; another one can be, and so can it again."""
+    del begun
+    topic = lake.topic("t")
+    assert topic.committed("g") in (None, Position(ENDS, 0, topic.uuid))
+    if other_first:
+        topic.commit("other", topic.position())
+    operation.call(lake)
+    assert topic.committed("g") == Position(ENDS, 0, topic.uuid)
+    assert [one.group for one in topic.lag().groups] == ["g", "other"][: 1 + other_first]
+    topic.merge()
+    holds(topic, MERGED, WAITING)
 
 
 def _append(operation: Operation, lake: Lake, other_first: bool, begun: bool) -> None:
@@ -297,6 +328,8 @@ OPERATIONS = {
         Operation("rebuild", "sound", lambda lake: lake.topic("t").merge(rebuild=True), _beside),
         Operation("types", "sound", lambda lake: lake.topic("t").configure(value=WIDER), _beside),
         Operation("settings", "sound", lambda lake: lake.topic("t").configure(SETTINGS), _beside),
+        Operation("truncate_log", "snapshot", lambda lake: lake.topic("t").truncate("s"), _truncate_log),
+        Operation("commit", "sound", lambda lake: lake.topic("t").commit("g", Position(ENDS, 0)), _commit),
         Operation("create", "nothing", create, _create),
         Operation("delete", "sound", lambda lake: lake.delete_topic("t"), _delete),
         Operation("repair", "restored", lambda lake: lake.topic("t").repair(), _repair),

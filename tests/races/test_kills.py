@@ -18,7 +18,7 @@ import pytest
 from lakelog import Lake
 from lakelog.delta import table_properties
 from tests.conftest import NOON
-from tests.races.operations import MERGED, OPERATIONS, WAITING, create, named, records
+from tests.races.operations import MERGED, MORE, OPERATIONS, WAITING, create, named, records
 from tests.races.processes import kill, start
 from tests.tables import version_of
 
@@ -41,6 +41,8 @@ LEAST: dict[str, int] = {
     "truncate": 7,
     "keep": 4,
     "maintain": 6,
+    "truncate_log": 4,
+    "commit": 2,
 }
 
 
@@ -51,7 +53,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def templates(spark: SparkSession, folder: Path, names: set[str]) -> dict[str, str]:
-    """The lakes that operations begin with: one that is sound, one whose log was restored by hand, one of format 1."""
+    """The lakes that operations begin with: one that is sound, one with a snapshot, one whose log was restored by hand, one of format 1."""
     lake = Lake(spark, str(folder / "sound" / "lake"), clock=lambda: NOON)
     topic = create(lake)
     topic.append(records(MERGED))
@@ -64,6 +66,12 @@ def templates(spark: SparkSession, folder: Path, names: set[str]) -> dict[str, s
         shutil.copytree(folder / "sound", folder / "restored")
         log = Lake(spark, str(folder / "restored" / "lake"), clock=lambda: NOON).topic("t").bronze
         spark.sql(f"RESTORE {log.sql()} TO VERSION AS OF {before}")
+    if "snapshot" in names:
+        shutil.copytree(folder / "sound", folder / "snapshot")
+        topic = Lake(spark, str(folder / "snapshot" / "lake"), clock=lambda: NOON).topic("t")
+        topic.configure({"segment.bytes": 14})
+        topic.append(records(MORE))
+        topic.snapshot("s")
     if "old" in names:
         with tarfile.open(ARCHIVE) as archive:
             archive.extractall(folder / "old", filter="data")
@@ -128,6 +136,7 @@ def gone_on(spark: SparkSession, folder: Path, run: tuple[str, int, int]) -> str
     return None
 
 
+@pytest.mark.long
 def test_an_append_and_a_merge_killed_before_and_within_their_commits(spark: SparkSession, tmp_path: Path) -> None:
     """The quick suite's share: one process."""
     runs = [run for run in killed(spark, tmp_path, ["token", "merge"]) if run[1] in (GOING_ON, 1)]
@@ -142,6 +151,14 @@ def test_every_operation_killed_at_every_step(spark: SparkSession, tmp_path: Pat
     runs = killed(spark, tmp_path, list(OPERATIONS), every=True)
     steps = {name: count for name, _, count in runs}
     assert {name: count for name, count in steps.items() if count < LEAST.get(name, 1)} == {}
+    assert [wrong for run in runs if (wrong := gone_on(spark, tmp_path, run))] == []
+
+
+@pytest.mark.long
+def test_a_truncation_and_a_commit_of_a_position_killed_at_every_step(spark: SparkSession, tmp_path: Path) -> None:
+    """The log begins where it began or at the snapshot's end; a group is registered or not."""
+    runs = killed(spark, tmp_path, ["truncate_log", "commit"], every=True)
+    assert {name for name, _, steps in runs if steps >= LEAST[name]} == {"truncate_log", "commit"}
     assert [wrong for run in runs if (wrong := gone_on(spark, tmp_path, run))] == []
 
 
