@@ -99,8 +99,10 @@ def entries(spark: SparkSession, root: str, uuid: str | None = None) -> list[Ent
     """
     from pyspark.sql import functions as F
 
-    if table_properties.read(spark, table_of(root)) is None:
+    properties = table_properties.read(spark, table_of(root))
+    if properties is None:
         return []
+    table_properties.require_readable(str(table_of(root)), properties)
     rows = tables.read(spark, table_of(root))
     if uuid is not None:
         rows = rows.filter(F.col("uuid") == uuid)
