@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from lakelog.results import (
         Appended,
         Loaded,
+        Maintained,
         Merged,
         PartitionStatus,
         Repaired,
@@ -83,7 +84,7 @@ _HOMES = {
     "reader_results": ("Committed", "Exported", "GroupLag", "Lag", "Position", "Truncated", "Validated"),
     "readers.bootstrap": ("Bootstrap",),
     "readers.read": ("Fetched",),
-    "results": ("Appended", "Loaded", "Merged", "PartitionStatus", "Repaired", "Requeued",
+    "results": ("Appended", "Loaded", "Maintained", "Merged", "PartitionStatus", "Repaired", "Requeued",
                 "Restored", "Snapshot", "SnapshotDeleted", "TopicDeleted", "TopicDescription", "TopicStatus", "Upgraded", "Verified"),
     "delta.session": ("local_session",),
     "topic": ("Topic",),
@@ -92,8 +93,8 @@ __version__ = "0.1.0"
 __all__ = [
     "Appended", "Bootstrap", "CommitLog", "Committed", "Conflict", "Damaged", "ExpectedOffsetMismatch", "Exported", "FencedEpoch",
     "Fetched", "GateFailed", "GroupLag", "Invalid", "InvalidConfig", "InvalidRecords", "InvalidRequest", "Lag", "Lake", "LakelogError",
-    "Loaded", "LogIncomplete", "Merged", "NotFound", "NotReady", "OffsetOutOfRange", "OrderingRule", "PartitionStatus", "Position",
-    "Refused", "Repaired", "Requeued", "Restored", "Snapshot", "SnapshotDeleted", "Topic", "TopicDeleted", "TopicDescription",
+    "Loaded", "LogIncomplete", "Maintained", "Merged", "NotFound", "NotReady", "OffsetOutOfRange", "OrderingRule", "PartitionStatus",
+    "Position", "Refused", "Repaired", "Requeued", "Restored", "Snapshot", "SnapshotDeleted", "Topic", "TopicDeleted", "TopicDescription",
     "TopicNotFound", "TopicStatus", "Truncated", "Upgraded", "Validated", "Verified", "VersionMismatch", "local_session",
 ]  # fmt: skip
 

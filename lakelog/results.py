@@ -169,6 +169,20 @@ class Restored(Result):
 
 
 @dataclass(frozen=True)
+class Maintained(Result):
+    """What a maintenance did: by table the data files that were written together (removed, added); the snapshots (names, or ids) that ``expired``
+    and that were ``promoted`` to a table of their own; copies that were ``dropped``; the tables that were ``vacuumed``.
+    """
+
+    topic: str
+    files: dict[str, tuple[int, int]]
+    expired: list[str]
+    promoted: list[str]
+    dropped: list[str]
+    vacuumed: list[str]
+
+
+@dataclass(frozen=True)
 class Requeued(Result):
     """Records of the quarantine that were appended again: partition to offsets [first, end) they got; ``dry_run``: would be."""
 

@@ -17,13 +17,12 @@ from typing import Annotated, Any
 
 import typer
 
-from lakelog.cli import output
+from lakelog.cli import output, snapshots
 from lakelog.cli.context import Call, Config, Debug, Json, Name, Root, Yes, verb
 from lakelog.cli.failure import failure, in_cli
 from lakelog.cli.interrupt import Signals
 from lakelog.cli.readers import Form, Limit, check_form, readers
 from lakelog.cli.topics import lakes, topics
-from lakelog.cli.transfer import snapshots
 from lakelog.errors import Damaged, InvalidRequest, LakelogError, TopicNotFound
 
 app = typer.Typer(
@@ -35,8 +34,6 @@ app = typer.Typer(
 )
 app.add_typer(topics, name="topic")
 app.add_typer(lakes, name="lake")
-app.add_typer(snapshots, name="snapshot")
-app.add_typer(readers)
 
 At = Annotated[
     str | None, typer.Option("--at", metavar="POINT", help="As it was: a snapshot's name, a silver version, or a time (ISO 8601, UTC).")
@@ -232,6 +229,10 @@ def verify(
     if not found.ok:
         raise typer.Exit(Damaged.exit_code)
     return None
+
+
+snapshots.register(app)
+app.add_typer(readers)
 
 
 @verb(app, example="lakelog doctor")

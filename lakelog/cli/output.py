@@ -12,19 +12,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from lakelog.errors import LakelogError
-from lakelog.results import (
-    Appended,
-    Loaded,
-    Merged,
-    Repaired,
-    Snapshot,
-    SnapshotDeleted,
-    TopicDeleted,
-    TopicDescription,
-    TopicStatus,
-    Upgraded,
-    Verified,
-)
+from lakelog.results import Appended, Loaded, Merged, Repaired, TopicDeleted, TopicDescription, TopicStatus, Upgraded, Verified
 
 if TYPE_CHECKING:
     pass
@@ -174,50 +162,6 @@ def merged(result: Merged) -> None:
     told = [f"{getattr(result, name)} {name.replace('_', ' ')}" for name in rest if getattr(result, name)]
     told += [f"snapshot {result.snapshot}"] * bool(result.snapshot)
     return line(f"{result.topic}: merged {count(result.records, 'record')} into version {result.version}: " + ", ".join([always, *told]))
-
-
-def snapshot_taken(result: Snapshot) -> None:
-    """One line about a snapshot that was taken, or was there."""
-    known = "took snapshot" if result.created else "has snapshot" if result.created_at else "took no snapshot: the log begins above"
-    name = f"{result.name} ({result.id})" if result.name else result.id
-    line(f"{result.topic}: {known} {name}, silver version {result.version}{_kept(result)}")
-
-
-def _kept(result: Snapshot) -> str:
-    return "" if result.name is None else f", kept {until(result)}"
-
-
-def until(result: Snapshot) -> str:
-    """Until when a snapshot is kept, in words."""
-    if result.kept_until is None:
-        return "by retention"
-    return "for ever" if result.kept_until.year == 9999 else f"until {result.kept_until:%Y-%m-%d %H:%M}"
-
-
-def snapshots(found: Sequence[Snapshot]) -> None:
-    """A line a snapshot."""
-    columns = ["topic", "name", "id", "version", "form", "created", "kept", "note"]
-    table(columns, [[one.topic, one.name or "-", one.id, f"v{one.version}", one.form, f"{one.created_at:%Y-%m-%d %H:%M}", until(one),
-                     one.note or ""] for one in found])  # fmt: skip
-
-
-def snapshot(result: Snapshot) -> None:
-    """One snapshot: a fact a line."""
-    facts = {
-        "topic": result.topic, "name": result.name or "-", "id": result.id, "epoch": result.epoch,
-        "contains": ", ".join(f"partition {index} up to offset {end}" for index, end in sorted(result.ends.items())),
-        "rule": result.rule, "created": f"{result.created_at:%Y-%m-%d %H:%M}" + (" by a merge" if result.automatic else ""),
-        "kept": until(result), "form": f"silver version {result.version}" if result.table is None else f"a table of its own, {result.table}",
-        "note": result.note or "-",
-    }  # fmt: skip
-    for name, told in facts.items():
-        line(f"{name:<12}{told}")
-
-
-def snapshot_deleted(result: SnapshotDeleted) -> None:
-    """One line about a snapshot that went, or would go."""
-    name = f"{result.name} ({result.id})" if result.name else result.id
-    line(f"{result.topic}: {'would delete' if result.dry_run else 'deleted'} snapshot {name}")
 
 
 def created(result: TopicDescription) -> None:

@@ -163,10 +163,6 @@ def size(spark: SparkSession, table: TableRef) -> int:
         return int(spark.sql(f"DESCRIBE DETAIL {table.sql()}").collect()[0]["sizeInBytes"])
 
 
-# Delta refuses versions older than the retention of removed files, whether their files are there or not; lakelog decides which are kept.
-BEYOND_RETENTION = {"spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false"}
-
-
 def read(spark: SparkSession, table: TableRef, at: int | datetime.datetime | None = None) -> DataFrame:
     """The table as it is, at a version, or at a time (see `version_at`)."""
     if isinstance(at, datetime.datetime):
@@ -175,15 +171,6 @@ def read(spark: SparkSession, table: TableRef, at: int | datetime.datetime | Non
         if at is None:
             return spark.read.table(table.sql())
         return spark.sql(f"SELECT * FROM {table.sql()} VERSION AS OF {int(at)}")  # noqa: S608
-
-
-def kept_version(spark: SparkSession, table: TableRef, version: int) -> DataFrame:
-    """A version that is kept for a snapshot, however old; the session must be allowed to be told so, else as `read`."""
-    with door(table), during(spark, BEYOND_RETENTION):
-        rows = spark.sql(f"SELECT * FROM {table.sql()} VERSION AS OF {int(version)}")  # noqa: S608
-        # Spark Connect looks at the table only when it is asked for something.
-        rows.schema  # noqa: B018
-        return rows
 
 
 def analysed(spark: SparkSession, table: TableRef, identity: object) -> DataFrame:
@@ -239,16 +226,6 @@ def history(spark: SparkSession, table: TableRef, limit: int) -> list[Row]:
         return list(spark.sql(f"DESCRIBE HISTORY {table.sql()} LIMIT {int(limit)}").collect())
 
 
-def ages(spark: SparkSession, table: TableRef) -> dict[int, int]:
-    """How long ago each version was committed, in milliseconds, by the clock that Delta's retention goes by. Cost: as `version_at`."""
-    from pyspark.sql import functions as F
-
-    with door(table), interpreted(spark):
-        age = (F.unix_millis(F.current_timestamp()) - F.unix_millis("timestamp")).alias("age")
-        rows = spark.sql(f"DESCRIBE HISTORY {table.sql()}").select("version", age).collect()
-    return {int(row["version"]): int(row["age"]) for row in rows}
-
-
 def sums(rows: DataFrame, **columns: Column) -> dict[str, int]:
     """The sums of some columns over all rows; 0 of none. Cost: one Spark job."""
     from pyspark.sql import functions as F
@@ -301,24 +278,6 @@ def merge(
             return version_committed(spark, table, sign)
     finally:
         spark.catalog.dropTempView(view)
-
-
-def restore(spark: SparkSession, table: TableRef, version: int) -> None:
-    """RESTORE a table to a version: rows, columns and properties. Where it is as it was then, there may be no commit.
-
-    Raises:
-        NotFound: that version, or a file of it, is no more; the table is as it was.
-        Conflict: another writer committed meanwhile; the table is as it was.
-
-    Cost: the lists of files of two versions are compared; no data file is read or written.
-    """
-    with committing(spark, table), door(table), during(spark, BEYOND_RETENTION):
-        spark.sql(f"RESTORE TABLE {table.sql()} TO VERSION AS OF {int(version)}").collect()
-
-
-def files(rows: DataFrame) -> list[str]:
-    """The addresses of the files that a table is read from. No Spark job but that of Delta's look at its log."""
-    return list(rows.inputFiles())
 
 
 def drop(spark: SparkSession, table: TableRef) -> None:

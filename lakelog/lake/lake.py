@@ -26,7 +26,7 @@ from lakelog.model.point_in_time import At
 from lakelog.model.records import Types, declared_type, flat_columns
 from lakelog.operations import create, delete, intents, upgrade
 from lakelog.results import TopicDeleted, Upgraded, html_table
-from lakelog.snapshots import keeping, point
+from lakelog.snapshots import keeping, point, registry
 from lakelog.topic import Topic
 
 if TYPE_CHECKING:
@@ -275,6 +275,7 @@ class Lake(LakeSnapshots, LakeImport):
         # The log is gone: another process may have made the topic anew.
         if identity is not None and self._identity(name) == identity:
             self._own.list_topic(name, None)
+            registry.forget(self.spark, self.root, identity)
         return deleted
 
     def sql(self, query: str, *, at: At = None) -> DataFrame:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from lakelog.errors import Refused, TopicNotFound
+from lakelog.errors import NotFound, Refused, TopicNotFound
 from lakelog.model.snapshot_id import Keep, check_name, keep_ms
-from lakelog.results import Snapshot
+from lakelog.results import Restored, Snapshot
 from lakelog.snapshots import registry
+from lakelog.snapshots.plan import TRUNCATE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,6 +57,28 @@ class LakeSnapshots:
         return [
             have[topic.uuid].result(self.root) if topic.uuid in have else topic.snapshot(name, keep=keep, note=note) for topic in topics
         ]
+
+    def restore(self, name: str, *, log: str = TRUNCATE, dry_run: bool = False) -> list[Restored]:
+        """Restore every topic that has a snapshot of this name, one after the other; topics without one stay as they are.
+
+        Cut off, the same call goes on: a topic that is as its restore left it, with nothing appended since, is passed over (``repeated``).
+
+        Args:
+            name: the snapshot's.
+            log: as for `Topic.restore`, as is ``dry_run``.
+            dry_run: tell what it would do, and change nothing.
+
+        Raises:
+            NotFound: no topic has such a snapshot (SNAPSHOT_NOT_FOUND).
+            What `Topic.restore` raises; the topics before are restored, the next call goes on.
+
+        Cost: a `Topic.restore` for each topic.
+        """
+        have = {one.uuid for one in registry.entries(self.spark, self.root) if one.name == name}
+        topics = [topic for topic in self._there() if topic.uuid in have]
+        if not topics:
+            raise NotFound(f"{self.root}: no topic has a snapshot {name}. Nothing was changed.", name="SNAPSHOT_NOT_FOUND")
+        return [topic.restore(name, log=log, dry_run=dry_run, unless_there=True) for topic in topics]
 
     def snapshots(self) -> list[Snapshot]:
         """The snapshots of all topics, by topic, then lowest epoch and lowest end offsets first. Cost: one small Spark job."""

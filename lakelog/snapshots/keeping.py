@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lakelog.delta import tables
+from lakelog.delta import past
 from lakelog.errors import InvalidConfig
 from lakelog.latest import silver
 from lakelog.model.config import TopicConfig
@@ -40,7 +40,7 @@ def kept_ms(log: TopicLog, *, now: int, more: Sequence[Entry] = ()) -> int:
     """`needed_ms` of all names of a topic that are kept, and of ``more``. Cost: the registry; where there are any, silver's history."""
     held = [one for one in registry.entries(log.spark, log.root, log.uuid) if one.kept_until is not None and one.kept_until > now]
     held = [one for one in [*held, *more] if one.copy is None]
-    return needed_ms(tables.ages(log.spark, log.silver), held, now=now) if held else 0
+    return needed_ms(past.ages(log.spark, log.silver), held, now=now) if held else 0
 
 
 def raise_for(log: TopicLog, more: Sequence[Entry], *, now: int) -> None:
@@ -65,7 +65,7 @@ def require_longer(log: TopicLog, after: TopicConfig, *, now: int) -> None:
     for one in registry.entries(log.spark, log.root, log.uuid):
         if one.name is None or one.copy is not None or one.kept_until is None or one.kept_until <= now:
             continue
-        ages = tables.ages(log.spark, log.silver) if ages is None else ages
+        ages = past.ages(log.spark, log.silver) if ages is None else ages
         if needed_ms(ages, [one], now=now) - DAY_MS > silver.retention(after):
             raise InvalidConfig(
                 f"snapshot.retention.ms={after.number('snapshot.retention.ms')}: the snapshot {one.name} is kept until"

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lakelog.delta import tables
+from lakelog.delta import past, tables
 from lakelog.delta.location import on_this_disk
 from lakelog.errors import Damaged, InvalidRequest, LogIncomplete, NotFound, OffsetOutOfRange, Refused
 from lakelog.latest import silver
@@ -111,7 +111,7 @@ def _require_files(log: TopicLog, rows: Any, place: Place) -> None:
     """
     if log.silver.path is None or on_this_disk(log.spark, log.silver.path) is None:
         return
-    for address in tables.files(rows):
+    for address in past.files(rows):
         path = re.sub(r"^file:(//)?(?=/)", "", address)
         if path.startswith("/") and not os.path.exists(_decoded(path)):
             raise NotFound(f"{log.silver}: files of version {place.version} were removed.", name="SNAPSHOT_NOT_FOUND")

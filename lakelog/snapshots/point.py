@@ -6,7 +6,7 @@ import datetime
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakelog.delta import tables
+from lakelog.delta import past, tables
 from lakelog.errors import NotFound
 from lakelog.latest import silver
 from lakelog.model.config import did_you_mean
@@ -83,7 +83,7 @@ def stored(log: TopicLog, place: Place) -> DataFrame:
     if place.copy is not None:
         return tables.read(log.spark, place.copy)
     if place.entry is not None and place.version is not None:
-        return tables.kept_version(log.spark, log.silver, place.version)
+        return past.kept_version(log.spark, log.silver, place.version)
     return tables.read(log.spark, log.silver, place.version)
 
 

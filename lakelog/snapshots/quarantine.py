@@ -58,15 +58,18 @@ def put(log: TopicLog, leave: Mapping[int, int], *, source: str, now: int) -> No
     )
 
 
-def rows(log: TopicLog, *, reason: str | None = None, partition: int | None = None) -> DataFrame | None:
-    """What the quarantine holds; None where there is no quarantine yet."""
+def rows(log: TopicLog) -> DataFrame:
+    """What the quarantine holds, in the columns of the log's records and `ABOUT`. Cost: none until it is read."""
+    if (table_properties.read(log.spark, log.quarantine) or {}).get(IDENTITY) != log.uuid:
+        return _none(log)
+    return tables.read(log.spark, log.quarantine)
+
+
+def _none(log: TopicLog) -> DataFrame:
     from pyspark.sql import functions as F
 
-    if (table_properties.read(log.spark, log.quarantine) or {}).get(IDENTITY) != log.uuid:
-        return None
-    found = tables.read(log.spark, log.quarantine)
-    found = found if reason is None else found.filter(F.col("reason") == reason)
-    return found if partition is None else found.filter(F.col("partition") == partition)
+    empty = tables.read(log.spark, log.table).select(*RECORD_COLUMNS, *_about(F.lit(""), F.lit(""), F.lit(0).cast("timestamp")))
+    return empty.limit(0)
 
 
 def identity(chosen: DataFrame) -> tuple[int, str]:
@@ -99,16 +102,13 @@ def _about(reason: Column, source: Column, time: Column) -> list[Column]:
 
 def _ensure(log: TopicLog) -> None:
     """Make the table, or give it the types that the topic has now."""
-    from pyspark.sql import functions as F
-
     stored = table_properties.read(log.spark, log.quarantine)
     if stored is not None and stored.get(IDENTITY) == log.uuid:
         held = tables.read(log.spark, log.quarantine).schema["value"].dataType
         evolution.apply(log.spark, log.quarantine, plan(held, log.types.value))
         return
-    empty = tables.read(log.spark, log.table).select(*RECORD_COLUMNS, *_about(F.lit(""), F.lit(""), F.lit(0).cast("timestamp"))).limit(0)
     properties = {FORMAT: str(FORMAT_VERSION), IDENTITY: log.uuid}
     try:
-        tables.create(empty, log.quarantine, properties=properties, replace=stored is not None)
+        tables.create(_none(log), log.quarantine, properties=properties, replace=stored is not None)
     except Conflict:
         table_properties.wait_for(log.spark, log.quarantine, IDENTITY, log.uuid)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lakelog.delta import table_properties, tables
+from lakelog.delta import past, table_properties, tables
 from lakelog.errors import Conflict, Damaged, NotFound
 from lakelog.latest import evolution, silver, upsert
 from lakelog.latest.progress import Progress, progress, stored
@@ -156,12 +156,12 @@ def _restored(log: TopicLog) -> str | None:
 def _wanted(log: TopicLog, order: Order) -> Progress:
     """What the control rows of the state say."""
     copy = copy_table(log, order.copy)
-    return stored(log.spark, copy) if copy is not None else control_of(log, tables.kept_version(log.spark, log.silver, order.version))
+    return stored(log.spark, copy) if copy is not None else control_of(log, past.kept_version(log.spark, log.silver, order.version))
 
 
 def _overwrite(log: TopicLog, order: Order) -> None:
     copy = copy_table(log, order.copy)
     if copy is None:
-        tables.restore(log.spark, log.silver, order.version)
+        past.restore(log.spark, log.silver, order.version)
     else:
         tables.overwrite(tables.read(log.spark, copy), log.silver)

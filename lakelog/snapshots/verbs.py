@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import tables
 from lakelog.errors import Conflict, Damaged, InvalidRequest
@@ -14,9 +15,10 @@ from lakelog.log.state import require_writable
 from lakelog.log.tail import LogEnd, log_end, true_end
 from lakelog.model.snapshot_id import Keep, expired, keep_ms
 from lakelog.model.topic_log import TopicLog
-from lakelog.results import Merged, Restored, Snapshot, SnapshotDeleted
-from lakelog.snapshots import plan, point, registry, restore, take
+from lakelog.results import Appended, Maintained, Merged, Requeued, Restored, Snapshot, SnapshotDeleted
+from lakelog.snapshots import maintain, plan, point, quarantine, registry, restore, take
 from lakelog.snapshots.point import Point
+from lakelog.snapshots.registry import Entry
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,6 +41,7 @@ class SnapshotVerbs:
         def log(self) -> TopicLog: ...  # noqa: D102 - Topic has them
         def refresh(self) -> None: ...  # noqa: D102
         def merge(self) -> Merged: ...  # noqa: D102
+        def append(self, source: Any, *, token: str | None = None) -> Appended: ...  # noqa: D102
         def _ready(self, *, pin: bool = False) -> LogEnd: ...
 
     def snapshot(self, name: str | None = None, *, keep: Keep = None, note: str | None = None, at: Point = None) -> Snapshot:
@@ -116,7 +119,7 @@ class SnapshotVerbs:
         self.refresh()
         entry = point.named(self.log, name)
         if not dry_run:
-            registry.remove(self.log.spark, self.log.root, [entry])
+            self._remove([entry])
         return SnapshotDeleted(self.name, entry.id.text, entry.name, dry_run)
 
     def expire_snapshots(self, *, dry_run: bool = False) -> list[SnapshotDeleted]:
@@ -137,8 +140,88 @@ class SnapshotVerbs:
         )  # fmt: skip
         gone = [one for one in held if one.key in keys]
         if not dry_run:
-            registry.remove(self.log.spark, self.log.root, gone)
+            self._remove(gone)
         return [SnapshotDeleted(self.name, one.id.text, one.name, dry_run) for one in gone]
+
+    def _remove(self, gone: Sequence[Entry]) -> None:
+        """Take entries out of the registry, and in a catalog the copies that nothing needs any more; under a path `maintain` finds those."""
+        registry.remove(self.log.spark, self.log.root, gone)
+        copies = {one.copy for one in gone if one.copy is not None} if self.log.table.path is None else set()
+        if copies:
+            copies -= {one.copy for one in registry.entries(self.log.spark, self.log.root, self.log.uuid)}
+        for name in copies:
+            maintain.drop_copy(self.log, str(name))
+
+    def maintain(self) -> Maintained:
+        """Keep the topic's tables in shape; again, and little is done. Writers and readers go on meanwhile.
+
+        Snapshots whose time is over are removed (`expire_snapshots`). Small files of closed segments and of silver are written together. Snapshots
+        that have outlived ``snapshot.retention.ms`` get tables of their own. Then old files are vacuumed, with the retention that the kept
+        snapshots need, whatever it was before: never past one.
+
+        Raises:
+            Conflict: another writer touched the same files; what was done stands, the next call goes on.
+
+        Cost: files smaller than Delta's target are written once; all files of the tables are listed; a copy is as large as its snapshot.
+        """
+        end = self._ready()
+        gone = [one.name or one.id for one in self.expire_snapshots()]
+        done = maintain.maintain(self.log, end, gone, now=self.clock())
+        LOGGER.info("%s: maintained, expired %s, promoted %s", self.name, done.expired, done.promoted)
+        return done
+
+    # ---- quarantine ----
+
+    def quarantined(self) -> DataFrame:
+        """The records that are not in the log, each with its ``reason``, ``source`` and ``time``: after a restore those that left the log.
+
+        Columns: those of `read`, and ``reason``, ``rules``, ``source``, ``token``, ``time``, ``raw``. In no order.
+        """
+        self.refresh()
+        return quarantine.rows(self.log)
+
+    def requeue(
+        self,
+        *,
+        partition: int | None = None,
+        first: int | None = None,
+        end: int | None = None,
+        source: str | None = None,
+        dry_run: bool = False,
+    ) -> Requeued:
+        """Append records of the quarantine again, to the partitions they were in, and take them out of it; all that are not excluded.
+
+        They get new offsets, in the order of the old ones, in one append, which has a token made of the records: cut off in between, the same
+        call appends nothing twice.
+
+        Args:
+            partition: only records of this one.
+            first: only from this old offset on.
+            end: only below this old offset.
+            source: only those that were put there by this, as ``quarantined`` shows it: ``restore …``.
+            dry_run: tell how many they are, and change nothing.
+
+        Raises:
+            What `append` raises; then the records are still in quarantine.
+
+        Cost: an append of the records, and a MERGE that deletes them.
+        """
+        from pyspark.sql import functions as F
+
+        chosen = self.quarantined()
+        for name, wanted, test in (
+            ("partition", partition, "="), ("offset", first, ">="), ("offset", end, "<"), ("source", source, "=")
+        ):  # fmt: skip
+            if wanted is not None:
+                column, value = F.col(name), F.lit(wanted)
+                chosen = chosen.filter({"=": column == value, ">=": column >= value, "<": column < value}[test])
+        count, token = quarantine.identity(chosen)
+        if dry_run or not count:
+            return Requeued(self.name, count, {}, dry_run)
+        columns = ("key", "value", "headers", "timestamp", "tombstone", "partition")
+        written = self.append(chosen.orderBy("partition", "epoch", "offset").select(*columns), token=token)
+        quarantine.remove(self.log, chosen)
+        return Requeued(self.name, count, written.offsets)
 
     def diff(self, before: Point, after: Point = None) -> DataFrame:
         """The keys that were added, changed or removed between two points: snapshots, versions of silver, times; ``after`` None is now.
@@ -154,7 +237,7 @@ class SnapshotVerbs:
         self.refresh()
         return point.diff(self.log, before, after)
 
-    def restore(self, to: Point, *, log: str = plan.TRUNCATE, dry_run: bool = False) -> Restored:
+    def restore(self, to: Point, *, log: str = plan.TRUNCATE, dry_run: bool = False, unless_there: bool = False) -> Restored:
         """Bring the latest table back to a snapshot, a version of silver or a time; all or nothing.
 
         ``truncate``: the records beyond it leave the log and are kept in quarantine (reason RESTORED), the log ends where the snapshot does, and
@@ -168,6 +251,7 @@ class SnapshotVerbs:
             to: the snapshot's name or id, or what `snapshot` answered; a version of silver; a time.
             log: ``truncate`` or ``keep``.
             dry_run: tell what it would do, and change nothing.
+            unless_there: do nothing where the topic is as a restore to it left it, and nothing was appended since (``repeated``).
 
         Raises:
             NotFound: there is no such snapshot, or its files are no more (SNAPSHOT_NOT_FOUND).
@@ -190,6 +274,8 @@ class SnapshotVerbs:
             if log == plan.KEEP:
                 plan.require_replay(self.log, target, end)
             report = plan.report(self.log, target, cuts, end, mode=log)
+            if unless_there and not damaged and plan.is_there_already(self.log, target, end):
+                return replace(report, epoch=end.epoch, repeated=True, dry_run=dry_run)
             if dry_run:
                 return plan.counted(self.log, target, cuts, report)
             intent = restore.begin(self.log, target, cuts, end, mode=log, damaged=damaged, now=self.clock())

@@ -18,7 +18,7 @@ import pytest
 from lakelog import Lake
 from lakelog.delta import table_properties
 from tests.conftest import NOON
-from tests.races.operations import MERGED, MORE, OPERATIONS, WAITING, create, records
+from tests.races.operations import MERGED, MORE, OPERATIONS, WAITING, create, named, records
 from tests.races.processes import kill, start
 from tests.tables import version_of
 
@@ -28,8 +28,22 @@ if TYPE_CHECKING:
 ARCHIVE = Path(__file__).parent.parent / "data" / "format-1.tar.gz"
 GOING_ON = 0
 # So many commits and removed folders at least, or the trace does not see them.
-LEAST: dict[str, int] = {"merge": 1, "bulk": 2, "settings": 3, "repair": 3, "create": 4, "delete": 4, "upgrade": 5, "types": 6,
-                         "truncate": 4, "commit": 2}  # fmt: skip
+LEAST: dict[str, int] = {
+    "merge": 1,
+    "bulk": 2,
+    "settings": 3,
+    "repair": 3,
+    "create": 4,
+    "delete": 4,
+    "upgrade": 5,
+    "types": 6,
+    "snapshot": 3,
+    "truncate": 7,
+    "keep": 4,
+    "maintain": 6,
+    "cut": 4,
+    "commit": 2,
+}
 
 
 @pytest.fixture
@@ -46,13 +60,15 @@ def templates(spark: SparkSession, folder: Path, names: set[str]) -> dict[str, s
     topic.merge()
     before = version_of(folder / "sound" / "lake" / "t" / "bronze")
     topic.append(records(WAITING))
+    if "named" in names:
+        named(Lake(spark, str(folder / "named" / "lake"), clock=lambda: NOON))
     if "restored" in names:
         shutil.copytree(folder / "sound", folder / "restored")
         log = Lake(spark, str(folder / "restored" / "lake"), clock=lambda: NOON).topic("t").bronze
         spark.sql(f"RESTORE {log.sql()} TO VERSION AS OF {before}")
-    if "snapshot" in names:
-        shutil.copytree(folder / "sound", folder / "snapshot")
-        topic = Lake(spark, str(folder / "snapshot" / "lake"), clock=lambda: NOON).topic("t")
+    if "covered" in names:
+        shutil.copytree(folder / "sound", folder / "covered")
+        topic = Lake(spark, str(folder / "covered" / "lake"), clock=lambda: NOON).topic("t")
         topic.configure({"segment.bytes": 14})
         topic.append(records(MORE))
         topic.snapshot("s")
@@ -140,8 +156,8 @@ def test_every_operation_killed_at_every_step(spark: SparkSession, tmp_path: Pat
 @pytest.mark.long
 def test_a_truncation_and_a_commit_of_a_position_killed_at_every_step(spark: SparkSession, tmp_path: Path) -> None:
     """The log begins where it began or at the snapshot's end; a group is registered or not."""
-    runs = killed(spark, tmp_path, ["truncate", "commit"], every=True)
-    assert {name for name, _, steps in runs if steps >= LEAST[name]} == {"truncate", "commit"}
+    runs = killed(spark, tmp_path, ["cut", "commit"], every=True)
+    assert {name for name, _, steps in runs if steps >= LEAST[name]} == {"cut", "commit"}
     assert [wrong for run in runs if (wrong := gone_on(spark, tmp_path, run))] == []
 
 
