@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         TopicNotFound,
         VersionMismatch,
     )
+    from lakelog.inputs.inference import types_like
     from lakelog.lake.lake import Lake
     from lakelog.model.ordering import OrderingRule
     from lakelog.reader_results import Committed, Exported, GroupLag, Lag, Position, Truncated, Validated
@@ -79,6 +80,7 @@ _HOMES = {
     "errors": ("Conflict", "Damaged", "ExpectedOffsetMismatch", "FencedEpoch", "GateFailed", "Invalid", "InvalidConfig", "InvalidRecords",
                "InvalidRequest", "LakelogError", "LogIncomplete", "NotFound", "NotReady", "OffsetOutOfRange", "Refused", "TopicNotFound",
                "VersionMismatch"),
+    "inputs.inference": ("types_like",),
     "lake.lake": ("Lake",),
     "model.ordering": ("OrderingRule",),
     "reader_results": ("Committed", "Exported", "GroupLag", "Lag", "Position", "Truncated", "Validated"),
@@ -95,7 +97,7 @@ __all__ = [
     "Fetched", "GateFailed", "GroupLag", "Invalid", "InvalidConfig", "InvalidRecords", "InvalidRequest", "Lag", "Lake", "LakelogError",
     "Loaded", "LogIncomplete", "Maintained", "Merged", "NotFound", "NotReady", "OffsetOutOfRange", "OrderingRule", "PartitionStatus",
     "Position", "Refused", "Repaired", "Requeued", "Restored", "Snapshot", "SnapshotDeleted", "Topic", "TopicDeleted", "TopicDescription",
-    "TopicNotFound", "TopicStatus", "Truncated", "Upgraded", "Validated", "Verified", "VersionMismatch", "local_session",
+    "TopicNotFound", "TopicStatus", "Truncated", "Upgraded", "Validated", "Verified", "VersionMismatch", "local_session", "types_like",
 ]  # fmt: skip
 
 

@@ -175,9 +175,9 @@ class Topic(LogRetention, SnapshotVerbs):
         token costs one look-up.
         """
         known = self._ready()
-        asked = append.Asked(expected_offset, token, epoch, problems)
+        options = append.AppendOptions(expected_offset, token, epoch, problems)
         how = FileOptions(format, CsvOptions(delimiter, encoding, null))
-        appended, self._end = append.append(self.log, self.name, source, how, asked, now=self.clock(), known=known)
+        appended, self._end = append.append(self.log, self.name, source, how, options, now=self.clock(), known=known)
         LOGGER.info("%s: appended %d records at %s, version %s", self.name, appended.records, appended.offsets, appended.version)
         return appended
 
@@ -208,7 +208,7 @@ class Topic(LogRetention, SnapshotVerbs):
             problems: how many bad records a refusal lists.
 
         Raises:
-            ExpectedOffsetMismatch: another writer appended in between; the chunks before stand.
+            ExpectedOffsetMismatch: another writer appended in between; the chunks before it are written.
             InvalidRecords: some records are wrong; nothing of this start was written.
             Refused: the load was begun longer ago than ``producer.id.expiration.ms``, or with another input; nothing was written.
 
@@ -348,7 +348,7 @@ class Topic(LogRetention, SnapshotVerbs):
         apart, and silver is computed anew under the same rule. Where silver alone is wrong: it is computed anew.
 
         Raises:
-            Damaged: records of another writer stand in the log. Nothing was changed.
+            Damaged: records of another writer are in the log. Nothing was changed.
             LogIncomplete: silver cannot be computed from the log. Nothing was changed.
 
         Cost: as `verify`, then one commit on bronze and a rebuild.

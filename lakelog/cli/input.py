@@ -29,7 +29,7 @@ def require_files(files: Sequence[str], form: str | None) -> None:
     """
     if "-" in files:
         if len(files) > 1:
-            raise InvalidRequest("- (standard input) stands alone: append the files with a command of their own.")
+            raise InvalidRequest("- (standard input) cannot be combined with files: append the files with a command of their own.")
         file_format([], form or "ndjson")
         return
     missing = [path for path in files if not _is_uri(path) and not os.path.exists(path) and not glob.glob(path)]

@@ -62,8 +62,8 @@ def restored(result: Restored, *, line: Callable[[str], None] = line) -> None:
     if result.dry_run:
         line(f"  keys: {result.added} will come back, {result.changed} will change, {result.removed} will go")
     if result.leaving:
-        records = "" if result.records is None else f"{count(result.records, 'record')} "
-        line(f"  {records}leave{'' if result.dry_run else 's' * (result.records == 1)} the log for quarantine{spans(result.leaving)}")
+        leave = f"{count(result.records or 0, 'record')} would leave" if result.dry_run else "left"
+        line(f"  {leave} the log for quarantine{spans(result.leaving)}")
     if result.anew:
         line(f"  the log starts anew there in partition {', '.join(map(str, result.anew))}: it no longer holds every row of the snapshot")
     if result.later:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
@@ -26,16 +27,42 @@ Unset = Annotated[list[str] | None, typer.Option("--unset", metavar="NAME", help
 def create(
     call: Call,
     topic: Name,
-    key: Annotated[str, typer.Option(help="Type of the keys: an atomic type, or fields: 'order_id BIGINT, region STRING'.")] = "BINARY",
-    value: Annotated[str, typer.Option(help="Type of the values, likewise.")] = "BINARY",
+    key: Annotated[
+        str | None, typer.Option(help="Type of the keys: an atomic type, or fields: 'order_id BIGINT, region STRING'. Default: BINARY.")
+    ] = None,
+    value: Annotated[str | None, typer.Option(help="Type of the values, likewise.")] = None,
     partitions: Annotated[int, typer.Option(help="How many partitions the log has, for good.")] = 1,
     setting: Settings = None,
+    like: Annotated[str | None, typer.Option(metavar="FILE", help="Take the types from a file's columns; shows them, and asks.")] = None,
+    key_columns: Annotated[str | None, typer.Option(metavar="NAMES", help="With --like: the columns that are the key, a,b.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --like: show the types, and create nothing.")] = False,
+    format: Annotated[str | None, typer.Option(metavar="ndjson|csv|parquet", help="What the file is; else by its name.")] = None,
+    delimiter: Annotated[str, typer.Option(metavar="SIGN", help="Of CSV, for example ';' or '\\t' (tab).")] = ",",
+    encoding: Annotated[str, typer.Option(metavar="NAME", help="Of CSV, for example cp1252 or utf-16.")] = "utf-8",
 ) -> None:
     """Create a topic; the first one makes the root a lake."""
+    from lakelog.cli.input import require_files
+    from lakelog.inputs.inference import types_like
+
     check_topic_name(topic)
     settings = parse(_pairs(setting))
-    made = call.lake(creating=True).create_topic(topic, key=key, value=value, partitions=partitions, config=settings).describe()
-    call.answer(made, output.created)
+    if like is None:
+        if key_columns or dry_run:
+            raise InvalidRequest("--key-columns and --dry-run go with --like FILE.")
+        lake = call.lake(creating=True)
+    else:
+        require_files([like], format)
+        lake = call.lake(creating=True)
+        tab = "\t" if delimiter == "\\t" else delimiter
+        names = [name.strip() for name in (key_columns or "").split(",") if name.strip()]
+        seen = types_like(lake.spark, os.path.abspath(like), names, format=format, delimiter=tab, encoding=encoding)
+        key, value = key or seen["key"], value or seen["value"]
+        if dry_run:
+            return output.document(seen) if call.json else output.line(f'--key "{key}" --value "{value}"')
+        output.say(f'--key "{key}" --value "{value}"')
+        call.confirm(f"Create the topic {topic} in {lake.root} with these types")
+    made = lake.create_topic(topic, key=key, value=value, partitions=partitions, config=settings).describe()
+    return call.answer(made, output.created)
 
 
 @verb(topics, "list", example="lakelog topic list")

@@ -20,7 +20,7 @@ NAME = re.compile(r"\d{20}\.json")
 
 @dataclass(frozen=True)
 class CommitFile:
-    """A commit's version, and the file it stands in as the file system knows it: another table's of the same version differs."""
+    """A commit's version, and its file as the file system knows it: another table's of the same version differs."""
 
     version: int
     inode: int
@@ -34,7 +34,7 @@ def newest(spark: SparkSession, table: TableRef) -> CommitFile | None:
     Returns:
         None for tables elsewhere, and where there is no commit: then nothing is known, and Delta must be asked.
 
-    Cost: the names of the folder are listed once; whether it still is costs less (`stands`). No Spark job.
+    Cost: the names of the folder are listed once; whether it still is costs less (`is_current`). No Spark job.
     """
     folder = _folder(spark, table)
     if folder is None:
@@ -56,7 +56,7 @@ def at(spark: SparkSession, table: TableRef, version: int) -> CommitFile | None:
     return _file(folder, version)
 
 
-def stands(spark: SparkSession, table: TableRef, seen: CommitFile | None) -> bool:
+def is_current(spark: SparkSession, table: TableRef, seen: CommitFile | None) -> bool:
     """Whether a commit is still the table's newest: what was known then is known now.
 
     Each look of Delta at a table lists the whole folder; this asks for two files.

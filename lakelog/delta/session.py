@@ -40,6 +40,8 @@ appender.console.target = SYSTEM_ERR
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 """
+# How Java begins when it says why it does not start.
+NOT_STARTED = ("Error", "Invalid", "Unrecognized", "Conflicting", "Exception in thread", "Could not")
 # What every start of Spark writes.
 CHATTER = ("WARNING: Using incubator", "Using Spark's default", "Setting default log level", "To adjust logging level", "NOTE: Picked up")
 
@@ -73,6 +75,8 @@ def _reason(error: Exception, log: Path, before: int) -> str:
         written.seek(before)
         lines = written.read().decode(errors="replace").splitlines()
     told = [line.strip() for line in lines if line.strip() and not line.startswith(CHATTER)]
+    # Other processes write to the same file.
+    told = [line for line in told if line.startswith(NOT_STARTED)] or told
     first = (str(error).strip().splitlines() or [type(error).__name__])[0]
     return " ".join(line if line.endswith(".") else f"{line}." for line in [first, *told[:2]])
 

@@ -33,7 +33,7 @@ def read(spark: SparkSession, table: TableRef) -> dict[str, str] | None:
 
     Cost: no Spark job, but at most a small one where Spark hides a value; no look at the table where it is as it was.
     """
-    if table in _known and commit_file.stands(spark, table, _known[table][0]):
+    if table in _known and commit_file.is_current(spark, table, _known[table][0]):
         return dict(_known[table][1])
     newest = commit_file.newest(spark, table)
     try:
@@ -99,8 +99,8 @@ def wait_for(spark: SparkSession, table: TableRef, name: str, value: str | None 
         )
 
 
-def stand(table: TableRef, commit: CommitFile | None) -> None:
-    """Take note of this process' own commit of rows: where it follows on the commit that the properties were read at, they stand."""
+def still_hold(table: TableRef, commit: CommitFile | None) -> None:
+    """Take note of this process' own commit of rows: where it follows on the commit that the properties were read at, they still hold."""
     if commit is not None and table in _known and _known[table][0].version == commit.version - 1:
         _known[table] = (commit, _known[table][1])
 
@@ -109,9 +109,9 @@ def change(spark: SparkSession, table: TableRef, changes: Mapping[str, str | Non
     """Set properties, or remove those given as None; at most two commits, each of which aborts writers in flight."""
     kept = {name: value for name, value in changes.items() if value is not None}
     gone = [name for name, value in changes.items() if value is None]
-    with committing(spark, table), door(table):
-        if kept:
-            pairs = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in sorted(kept.items()))
-            spark.sql(f"ALTER TABLE {table.sql()} SET TBLPROPERTIES ({pairs})")
-        if gone:
-            spark.sql(f"ALTER TABLE {table.sql()} UNSET TBLPROPERTIES IF EXISTS ({', '.join(map(literal, sorted(gone)))})")
+    pairs = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in sorted(kept.items()))
+    clauses = [f"SET TBLPROPERTIES ({pairs})"] if kept else []
+    clauses += [f"UNSET TBLPROPERTIES IF EXISTS ({', '.join(map(literal, sorted(gone)))})"] if gone else []
+    for clause in clauses:
+        with committing(spark, table), door(table):
+            spark.sql(f"ALTER TABLE {table.sql()} {clause}")

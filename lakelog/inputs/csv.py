@@ -143,7 +143,7 @@ def batches(src: str, data: Any, *, names: list[str], of: str, options: SimpleNa
 
 
 def records(data: Any, options: SimpleNamespace) -> Iterator[tuple[int, list[str], list[str], str | None]]:
-    """(line where the record begins, its fields, its lines as they stand, what makes it unreadable); after an unreadable one there is no other."""
+    """(line where the record begins, its fields, its raw lines, what makes it unreadable); after an unreadable one there is no other."""
     csv.field_size_limit(2**31 - 1)
     # What is not of the encoding becomes lone surrogates, which no text has.
     lines = io.TextIOWrapper(data, encoding=options.codec, errors="surrogateescape", newline="\n")

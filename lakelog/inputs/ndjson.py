@@ -44,7 +44,7 @@ def from_lines(lines: DataFrame, types: Types) -> DataFrame:
     numbered = lines.withColumn("line", F.monotonically_increasing_id()).filter(F.trim("text") != "")
     # Spark's parser stops where a first value ends: within an object of two fields, with a name that no line knows, the line must be one value.
     framed = F.try_parse_json(F.concat(F.lit('{"":'), "text", F.lit(f',"{END}":0}}')))
-    parsed = numbered.select("src", "block", "line", F.monotonically_increasing_id().alias("mid"), "text", framed.alias("framed"))
+    parsed = numbered.select("src", "block", "line", F.monotonically_increasing_id().alias("row_order"), "text", framed.alias("framed"))
     halves = F.try_variant_get(F.col("framed"), "$", "map<string,variant>")
     parsed = parsed.withColumn("halves", halves).withColumn("json", F.when(_whole(halves), F.try_element_at("halves", F.lit(""))))
     fields = F.try_variant_get(F.col("json"), "$", "map<string,variant>")
@@ -76,7 +76,7 @@ def from_lines(lines: DataFrame, types: Types) -> DataFrame:
     problem = problem.when(~F.array_contains("names", "key"), "has no key")
     problem = first_problem([problem, key_problem, value_problem, headers_problem, flag_problem, part_problem, expected_problem])
     return parsed.select(
-        "src", "block", "line", "mid", part.alias("partition"), key.alias("key"), value.alias("value"), headers.alias("headers"),
+        "src", "block", "line", "row_order", part.alias("partition"), key.alias("key"), value.alias("value"), headers.alias("headers"),
         from_ms(stamp).alias("timestamp"), F.coalesce(flag, F.lit(False)).alias("tombstone"), expected.alias("expected_offset"),
         F.coalesce(F.concat(F.lit("INVALID_RECORD\t"), problem), timestamp_problem(stamp_problem, stamp)).alias("problem"),
     )  # fmt: skip
@@ -124,7 +124,7 @@ def _absent(json: Column) -> Column:
 
 
 def _value(json: Column, kind: DataType) -> Column:
-    """The value that a JSON value with no problem stands for: Spark's own conversion, but for octets written in hexadecimal."""
+    """The value of a JSON value with no problem: Spark's own conversion, but for octets written in hexadecimal."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import ArrayType, MapType, StructType
 

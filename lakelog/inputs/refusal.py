@@ -1,4 +1,4 @@
-"""The refusal of a request whose records are wrong: which ones, where they stand, and why."""
+"""The refusal of a request whose records are wrong: which ones, where they are in the input, and why."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def refused(
 
     Args:
         problems: the staged rows whose ``problem`` is set.
-        positions: (src, block, Spark partition) to (position of its first record, its lowest ``mid``, position of its last).
+        positions: (src, block, Spark partition) to (position of its first record, its lowest ``row_order``, position of its last).
         count: how many records are wrong.
         listed: how many of them the error lists.
         text_files: the NDJSON files of the request, all of them, to number their lines.
@@ -41,9 +41,9 @@ def refused(
         first_of_file[source] = min(base, first_of_file.get(source, base))
     told: list[dict[str, Any]] = []
     for row in rows:
-        group = (row["src"], row["block"], row["mid"] >> 33)
+        group = (row["src"], row["block"], row["row_order"] >> 33)
         base, least, _ = positions[group]
-        entry: dict[str, Any] = {"record": base + row["mid"] - least, "reason": row["problem"].split("\t", 1)[1]}
+        entry: dict[str, Any] = {"record": base + row["row_order"] - least, "reason": row["problem"].split("\t", 1)[1]}
         if row["src"]:
             entry["file"] = _shown(row["src"])
             before, least_line = lines.get(group, (0, 0))

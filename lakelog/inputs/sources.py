@@ -1,6 +1,6 @@
 """What an append takes in, whatever its shape, as one kind of frame: the *request*.
 
-A request has the columns ``src`` (file, NULL for frames), ``block`` (where the file's split begins), ``line`` and ``mid`` (rising row
+A request has the columns ``src`` (file, NULL for frames), ``block`` (where the file's split begins), ``line`` and ``row_order`` (rising row
 numbers within a Spark partition, before and after blank lines are dropped), ``partition``, ``key``, ``value``, ``headers``,
 ``timestamp``, ``tombstone``, ``expected_offset`` and ``problem`` (``NAME<tab>reason``, NULL for a record that can be read).
 Input order is (src, block, mid): files by path, then position in the file, whatever Spark's splits; frames in the order of their partitions.
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 FORMATS = {"ndjson": "ndjson", "jsonl": "ndjson", "json": "ndjson", "csv": "csv", "parquet": "parquet"}
-ORDER = ("src", "block", "mid")
+ORDER = ("src", "block", "row_order")
 # Columns put beside those of a frame or file, whose fields may have any name.
-SRC, BLOCK, MID, LINE, CORRUPT, SET = (f"__lakelog_{name}" for name in ("src", "block", "mid", "line", "corrupt", "set"))
+SRC, BLOCK, ROW_ORDER, LINE, CORRUPT, SET = (f"__lakelog_{name}" for name in ("src", "block", "row_order", "line", "corrupt", "set"))
 
 
 @dataclass(frozen=True)
@@ -239,9 +239,9 @@ def _request(frame: DataFrame, schema: StructType, types: Types, *, text: bool, 
     if not nulls_stated and not isinstance(types.value, StructType):
         problems.append(_guessed_delete(value, flag, [name for name in ("value", f"{prefix}tombstone") if name in schema.names]))
     given = StructType([field for field in schema.fields if isinstance(types.value, StructType) and field.name in types.value.names])
-    numbered = frame.withColumn(MID, F.monotonically_increasing_id())
+    numbered = frame.withColumn(ROW_ORDER, F.monotonically_increasing_id())
     request = numbered.select(
-        F.col(SRC).alias("src"), F.col(BLOCK).alias("block"), F.col(LINE if text else MID).alias("line"), F.col(MID).alias("mid"),
+        F.col(SRC).alias("src"), F.col(BLOCK).alias("block"), F.col(LINE if text else ROW_ORDER).alias("line"), F.col(ROW_ORDER).alias("row_order"),
         part.alias("partition"), key.alias("key"), value.alias("value"), headers.alias("headers"),
         stamp.alias("timestamp"), flag.alias("tombstone"), expected.alias("expected_offset"),
         F.coalesce(F.concat(F.lit("INVALID_RECORD\t"), first_problem(problems)), stamp_problem).alias("problem"),
@@ -251,7 +251,7 @@ def _request(frame: DataFrame, schema: StructType, types: Types, *, text: bool, 
         return request.drop(SET)
     # A delete of flat columns whose value's fields are all NULL carries no value. The condition is always there, or Spark would put the whole
     # STRUCT in the place of each of its fields where they are looked at: thousands of times thousands.
-    return request.withColumn("value", F.when((F.col("mid") >= 0) & (~F.col("tombstone") | F.col(SET)), F.col("value"))).drop(SET)
+    return request.withColumn("value", F.when((F.col("row_order") >= 0) & (~F.col("tombstone") | F.col(SET)), F.col("value"))).drop(SET)
 
 
 def _guessed_delete(value: Column, flag: Column, columns: list[str]) -> Column:

@@ -25,7 +25,7 @@ def validated(log: TopicLog, request: DataFrame, now: int) -> DataFrame:
 
     config = log.config
     hashed = F.lit(0) if log.partitions == 1 else F.pmod(F.xxhash64("key"), F.lit(log.partitions)).cast("int")
-    stamp = instant(now, "mid")
+    stamp = instant(now, "row_order")
     size = F.expr(f"{octets('key', log.types.key)} + {octets('value', log.types.value)}") + header_octets(F.col("headers"))
     problem = F.when(F.col("key").isNull(), "INVALID_RECORD\thas no key, and the log is compacted by key")
     problem = problem.when(~F.expr(any_set("key", log.types.key)), "INVALID_RECORD\thas a key whose fields are all null")
@@ -78,7 +78,7 @@ def _window_problem(now: int, config: TopicConfig) -> Column:
 class Batch:
     """A staged request that may be written: its rows, its share of each partition, and where groups of rows begin.
 
-    ``bases`` are (src, block, Spark partition, what makes a ``mid`` of that group its position in the request, the group's last position);
+    ``bases`` are (src, block, Spark partition, what makes a ``row_order`` of that group its position in the request, the group's last position);
     ``conditional`` counts the records that expect an offset.
     """
 
@@ -96,7 +96,7 @@ class Batch:
         from pyspark.sql import Window
         from pyspark.sql import functions as F
 
-        task, by_task = F.shiftright("mid", 33), {group[2]: group[3:] for group in self.bases}
+        task, by_task = F.shiftright("row_order", 33), {group[2]: group[3:] for group in self.bases}
         if len(by_task) == len(self.bases):
             rows = self.rows
             base, last = (
@@ -109,7 +109,7 @@ class Batch:
             same_group = F.col("src").eqNullSafe(F.col("b_src")) & (F.col("block") == F.col("b_block")) & (task == F.col("b_task"))
             rows, base, last = self.rows.join(F.broadcast(frame), same_group, "left"), F.col("b_base"), F.col("b_last")
         # A source that gives other rows when it is read again, or rows that would have been refused, fails here, before anything is committed.
-        position = F.col("mid") + base
+        position = F.col("row_order") + base
         changed = F.raise_error(F.lit(tables.SOURCE_CHANGED)).cast("bigint")
         as_checked = (position <= last) & F.col("problem").isNull()
         if not self.conditional:
@@ -164,14 +164,14 @@ def _groups(rows: DataFrame, now: int) -> list[Row]:
     """Figures by file, split, Spark partition and topic partition, in input order."""
     from pyspark.sql import functions as F
 
-    time_ms = F.when(F.unix_millis("timestamp") == -1, constant(now, "mid")).otherwise(F.unix_millis("timestamp"))
+    time_ms = F.when(F.unix_millis("timestamp") == -1, constant(now, "row_order")).otherwise(F.unix_millis("timestamp"))
     groups = (
-        rows.groupBy("src", "block", F.shiftright("mid", 33).alias("task"), "partition")
+        rows.groupBy("src", "block", F.shiftright("row_order", 33).alias("task"), "partition")
         .agg(
             F.count(F.lit(1)).alias("records"),
             F.sum("octets").alias("octets"),
-            F.min("mid").alias("least"),
-            F.min_by(time_ms, "mid").alias("first_ms"),
+            F.min("row_order").alias("least"),
+            F.min_by(time_ms, "row_order").alias("first_ms"),
             F.max(time_ms).alias("largest_ms"),
             F.count("problem").alias("problems"),
             F.count_if(F.col("expected_offset") > UNCONDITIONAL).alias("conditional"),
@@ -183,7 +183,7 @@ def _groups(rows: DataFrame, now: int) -> list[Row]:
 
 
 def _positions(groups: list[Row]) -> dict[tuple[Any, ...], tuple[int, int, int]]:
-    """(src, block, Spark partition) to (position of its first record in the request, its lowest ``mid``, position of its last record)."""
+    """(src, block, Spark partition) to (position of its first record in the request, its lowest ``row_order``, position of its last record)."""
     least: dict[tuple[Any, ...], int] = {}
     sizes: dict[tuple[Any, ...], int] = {}
     for row in groups:

@@ -6,12 +6,13 @@ import contextlib
 import re
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import table_properties, tables
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION
 from lakelog.errors import Damaged, InvalidConfig, InvalidRequest, NotFound, TopicNotFound
+from lakelog.inputs.inference import types_like
 from lakelog.lake.lake_import import LakeImport
 from lakelog.lake.lake_snapshots import LakeSnapshots
 from lakelog.lake.lake_table import LakeTable
@@ -186,16 +187,26 @@ class Lake(LakeSnapshots, LakeImport):
         return found
 
     def create_topic(
-        self, name: str, *, key: str = "BINARY", value: str = "BINARY", partitions: int = 1, config: Mapping[str, Any] | None = None
+        self,
+        name: str,
+        *,
+        key: str | None = None,
+        value: str | None = None,
+        partitions: int = 1,
+        config: Mapping[str, Any] | None = None,
+        like: Any = None,
+        key_columns: Sequence[str] = (),
     ) -> Topic:
         """Create a topic: its log, its latest table, its views.
 
         Args:
             name: ``[a-z][a-z0-9_]*``.
-            key: type of the keys: BINARY, an atomic type, or a list of fields (``order_id BIGINT, region STRING``).
+            key: type of the keys: BINARY (the default), an atomic type, or a list of fields (``order_id BIGINT, region STRING``).
             value: type of the values, likewise; any type.
             partitions: how many partitions the log has, for good.
             config: settings by Kafka's names; a legal setting that cannot be meant is a Python warning.
+            like: a file or frame from which `lakelog.types_like` takes the types of key and value that are not given.
+            key_columns: with ``like``: the columns that are the key.
 
         Raises:
             InvalidRequest: the name is none, or taken; a creation that was cut off is completed first.
@@ -210,6 +221,12 @@ class Lake(LakeSnapshots, LakeImport):
         stored, is_lake = parse(config or {}), self.is_lake()
         settings = TopicConfig(stored, self._own.defaults())
         settings.check()
+        if like is not None:
+            seen = types_like(self.spark, like, key_columns)
+            key, value = key or seen["key"], value or seen["value"]
+        elif key_columns:
+            raise InvalidRequest("key_columns names columns of what like= is given. Without it, declare the key: key='order_id BIGINT'.")
+        key, value = key or "BINARY", value or "BINARY"
         types = Types(declared_type(key, what="key"), declared_type(value, what="value"))
         flat_columns(types.key, types.value)
         OrderingRule.from_config(settings).version_type(types.value)

@@ -51,7 +51,7 @@ class Mark:
 
     @property
     def digest(self) -> str:
-        """What stands for the row in the gate of a merge."""
+        """A text that is equal for equal rows, for the gate of a merge."""
         return hashlib.sha256(f"{self.offset} {self.epoch} {self.control}".encode()).hexdigest()
 
 
@@ -136,7 +136,7 @@ class Progress:
 
     @property
     def fingerprint(self) -> str:
-        """What stands for all control rows at once (`fingerprint_of`)."""
+        """One text for all control rows together (`fingerprint_of`)."""
         return _hashed((index, mark.offset, mark.epoch, mark.control) for index, mark in self.marks.items())
 
     def totals(self) -> dict[str, int]:
@@ -179,7 +179,7 @@ def progress(spark: SparkSession, table: TableRef, *, from_rows: bool = False) -
 
 
 def control_rows(spark: SparkSession, table: TableRef, at: int | None = None) -> list[Row]:
-    """Silver's control rows as they stand, at a version or now. Cost: two small Spark jobs over one small file."""
+    """Silver's control rows, at a version or now. Cost: two small Spark jobs over one small file."""
     with tables.door(table):
         rows = tables.read(spark, table, at).filter(f"bucket = {CONTROL_BUCKET}").select("partition", "offset", "epoch", "control")
         return list(rows.collect())
@@ -198,7 +198,7 @@ def stored(spark: SparkSession, table: TableRef, at: int | None = None) -> Progr
 
 
 def fingerprint(rows: Iterable[Row]) -> str:
-    """What stands for all control rows at once, in whatever state they are (`fingerprint_of`)."""
+    """One text for all control rows together, in whatever state they are (`fingerprint_of`)."""
     return _hashed(tuple(row) for row in rows)
 
 

@@ -99,7 +99,7 @@ def _seconds(interval: str | None) -> int:
 
 
 def create(log: TopicLog, table: TableRef, starts: Mapping[int, LogPlace], *, now: int, replace: bool) -> None:
-    """Create an empty latest table whose progress stands at the log's start, or ``replace`` the table there by it."""
+    """Create an empty latest table whose progress is at the log's start, or ``replace`` the table there by it."""
     state = Progress.start(starts, {}, rule=log.rule, uuid=log.uuid, generation=0)
     frame = control_frame(log, state, now)
     tables.create(frame, table, partitioned_by=("bucket",), properties=table_settings(log), replace=replace, user_metadata=state.note())

@@ -32,7 +32,7 @@ def require_sound(log: TopicLog) -> None:
 
     Cost: as `progress`; for a table of this machine that is as it was, two files are looked at.
     """
-    if commit_file.stands(log.spark, log.silver, _sound.get(log.silver)):
+    if commit_file.is_current(log.spark, log.silver, _sound.get(log.silver)):
         return
     newest = commit_file.newest(log.spark, log.silver)
     progress(log.spark, log.silver)

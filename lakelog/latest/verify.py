@@ -12,7 +12,7 @@ from lakelog.latest import merge, recompute
 from lakelog.latest.progress import Progress, stored
 from lakelog.latest.recompute import Base
 from lakelog.log import inspection
-from lakelog.log.commits import describe_commit, foreign_commits, since_repair
+from lakelog.log.notes import describe_commit, foreign_commits, since_repair
 from lakelog.log.tail import LogEnd, true_end
 from lakelog.model import positions
 from lakelog.model.log_state import CONFIGURE, TRUNCATE

@@ -2,8 +2,9 @@
 
 A batch that inputs/ has made ready takes this way: conditions.py (expected offsets, KIP-27) and tokens.py -> append.py (one call) or bulk.py (a
 long file in chunks) -> bronze.py (offsets given, rows made) -> guard.py (one INSERT that holds only if the log still ends as known). tail.py
-reads the log's end and state; commits.py reads notes and names other writers; state.py changes the state, cut.py takes the log's end away with
-it; extent.py says how old and how large the log is; rows.py has the table's columns and control rows; inspection.py looks at every offset.
+reads the log's end and state; notes.py reads the notes of commits and names other writers; state.py changes the state, cut.py takes the log's
+end away with it; extent.py says how old and how large the log is; rows.py has the table's columns and control rows; inspection.py looks at
+every offset.
 
 May import inputs, delta and model. Others use ``append``, ``bulk``, ``bronze``, ``state``, ``tail`` and ``inspection``.
 

@@ -23,8 +23,8 @@ from lakelog.results import Appended
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What an append is asked: log ends that must hold (partition to offset), a token, the generation of the log the writer knows; how many
+class AppendOptions:
+    """The conditions of an append: log ends that must hold (partition to offset), a token, the generation of the log the writer knows; how many
     bad records its refusal lists."""
 
     expected_offset: Mapping[int, int] | None = None
@@ -34,7 +34,7 @@ class Asked:
 
 
 def append(
-    log: TopicLog, name: str, source: Any, how: FileOptions, asked: Asked, *, now: int, known: LogEnd | None
+    log: TopicLog, name: str, source: Any, how: FileOptions, options: AppendOptions, *, now: int, known: LogEnd | None
 ) -> tuple[Appended, LogEnd | None]:
     """Append a source's records, all or nothing.
 
@@ -43,7 +43,7 @@ def append(
         name: the topic's name.
         source: the records, as `Topic.append` takes them.
         how: how files are to be read.
-        asked: the terms.
+        options: its conditions.
         now: the append's time in milliseconds.
         known: the log's end as this process last saw it.
 
@@ -53,23 +53,23 @@ def append(
     Raises:
         What `Topic.append` names; after any of it nothing was written.
     """
-    mark = Token(asked.token) if asked.token is not None else None
+    mark = Token(options.token) if options.token is not None else None
     if mark is not None and (answer := mark.remembered(log, now)) is not None:
         return _repeated(log, name, mark, answer), known
     seen = None if known is None else followed(log, known)
     captured = seen or log_end(log, known=known)
-    if asked.epoch not in (None, captured.epoch):
+    if options.epoch not in (None, captured.epoch):
         captured = log_end(log)
-        _check_epoch(name, asked.epoch, captured.epoch)
+        _check_epoch(name, options.epoch, captured.epoch)
     checked = log.config.flag("check.expected.offsets")
-    stated_ends = stated(asked.expected_offset, log.partitions) if checked else {}
+    stated_ends = stated(options.expected_offset, log.partitions) if checked else {}
     request = requested(log.spark, source, how, log.types)
     with tables.door(name), tables.source_door():
-        batch = staging.staged(log, request, now, listed=asked.problems)
+        batch = staging.staged(log, request, now, listed=options.problems)
     per_key = log.config.text("check.expected.offsets.scope") == "key"
     of_records = conditions.expectations(batch) if checked and not per_key else {}
     terms = bronze.Terms(combined(of_records, stated_ends), checked and per_key, mark)
-    answer_checked = checked if asked.expected_offset or batch.conditional else None
+    answer_checked = checked if options.expected_offset or batch.conditional else None
     try:
         return _written(log, name, batch, terms, captured, answer_checked, now)
     except (ExpectedOffsetMismatch, FencedEpoch):

@@ -26,8 +26,8 @@ from lakelog.delta.statement import interpreted
 from lakelog.errors import Conflict, FencedEpoch, InvalidRequest
 from lakelog.inputs.staging import Batch
 from lakelog.log import guard
-from lakelog.log.commits import note
 from lakelog.log.conditions import check
+from lakelog.log.notes import note
 from lakelog.log.rows import RECORD_COLUMNS, control_frame, control_row, log_rows, schema
 from lakelog.log.state import require_writable, state_row
 from lakelog.log.tail import LogEnd, log_end
@@ -102,7 +102,7 @@ def append(
     Args:
         log: the topic's log.
         batch: the staged records.
-        batch_id: stands in every row of the batch; a lost answer of the storage is settled by it.
+        batch_id: is in every row of the batch; a lost answer of the storage is settled by it.
         now: the append's time in milliseconds.
         terms: conditions, token.
         captured: the log's end when the call began; its epoch is the writer's, retries included.
@@ -167,7 +167,7 @@ def _end_after(log: TopicLog, version: int, batch_id: str, before: LogEnd, tails
     if version != before.version + 1:
         return None
     file = commit_file.at(log.spark, log.table, version)
-    table_properties.stand(log.table, file)
+    table_properties.still_hold(log.table, file)
     return LogEnd(version, tails, before.noted, batch_id, file)
 
 
@@ -176,7 +176,7 @@ def _after(tail: Tail, piece: Piece | None, batch_id: str) -> Tail:
 
 
 def _landed(log: TopicLog, pieces: Mapping[int, Piece], batch_id: str) -> int | None:
-    """The version in which our own batch stands where we meant it to, after an answer was lost; None when it does not."""
+    """The version in which our own batch is where it was to be, after an answer was lost; None when it does not."""
     from pyspark.sql import functions as F
 
     if not pieces:
@@ -204,7 +204,7 @@ def _rows(
     given = {
         "epoch": F.lit(epoch),
         "batch": F.lit(batch_id),
-        "appended_at": instant(now, "mid"),
+        "appended_at": instant(now, "row_order"),
         "control": F.lit(None).cast("string"),
     }
     numbered = _numbered(log, batch, pieces)
@@ -228,7 +228,7 @@ def _numbered(log: TopicLog, batch: Batch, pieces: Mapping[int, Piece]) -> DataF
 
     places = [pieces.get(index) for index in range(log.partitions)]
     # Where every record has the same partition, it is a literal, and with it everything that is looked up by it alone.
-    index = F.col("partition") + zero("mid")
+    index = F.col("partition") + zero("row_order")
     segment = looked_up([piece.segment if piece else -1 for piece in places], index)
     start = looked_up([piece.start if piece else -1 for piece in places], index)
     size = looked_up([piece.records if piece else 0 for piece in places], index)

@@ -1,7 +1,7 @@
 """A long ordered input written in chunks, each exactly once, whenever and however often the load is started again (KIP-27, rule 74c).
 
 Every chunk carries a token made of the input's identity and the chunk's first record, and expects the offsets behind the chunk before it. A
-load that was killed finds its finished chunks by their tokens and continues behind the last record that stands in the log, whatever the
+load that was killed finds its finished chunks by their tokens and continues behind the last record that is in the log, whatever the
 size of its own chunks; it stops if another writer got in between, and where tokens have expired.
 """
 
@@ -44,7 +44,7 @@ def load(
         problems: how many bad records a refusal lists.
 
     Raises:
-        ExpectedOffsetMismatch: another writer appended behind the last chunk; the chunks before stand.
+        ExpectedOffsetMismatch: another writer appended behind the last chunk; the chunks before it are written.
         InvalidRecords: some records are wrong: nothing of this start was written.
         Refused: tokens of the load have expired, or were those of another input (LOAD_EXPIRED, LOAD_DIFFERS); nothing was written.
 
@@ -61,9 +61,9 @@ def load(
             f"{whole.conditional} records expect an offset, but a bulk load gives the expected offsets itself: leave them out, or append"
             " without --bulk. Nothing was written."
         )
-    stands = _finished(log, name, identity, whole.records, now)
-    done, found, count = stands.records, stands.chunks, stands.chunks
-    spans, end = stands.spans, None
+    finished = _finished(log, name, identity, whole.records, now)
+    done, found, count = finished.records, finished.chunks, finished.chunks
+    spans, end = finished.spans, None
     while done < whole.records:
         part = _part(whole, done, min(done + chunk, whole.records), now)
         captured = end or log_end(log)
@@ -83,7 +83,7 @@ def load(
 
 @dataclass(frozen=True)
 class Finished:
-    """What of a load stands in the log: records from its first one on, chunks, and (first offset, end offset) by partition."""
+    """What of a load is in the log: records from its first one on, chunks, and (first offset, end offset) by partition."""
 
     records: int
     chunks: int
@@ -91,24 +91,24 @@ class Finished:
 
 
 def _finished(log: TopicLog, name: str, identity: str, records: int, now: int) -> Finished:
-    """The part of a load that stands in the log: of the chunks, each begins behind the one before it.
+    """The part of a load that is in the log: of the chunks, each begins behind the one before it.
 
     Raises:
-        Refused: a token has expired, or one is gone, or more records stand there than the input has.
+        Refused: a token has expired, or one is gone, or more records are there than the input has.
     """
     done, spans, rows = 0, dict[int, tuple[int, int]](), chunks(log, identity)
-    stands = sum(row.records for row in rows)
-    if stands > records:
+    held = sum(row.records for row in rows)
+    if held > records:
         raise Refused(
-            f"{name}: {stands} records of a bulk load called {identity} stand in the log, this input has {records}: it is another input. Give"
-            " it an identity of its own. Nothing was written.", name="LOAD_DIFFERS", expected=stands, actual=records,
+            f"{name}: {held} records of a bulk load called {identity} are in the log, this input has {records}: it is another input. Give"
+            " it an identity of its own. Nothing was written.", name="LOAD_DIFFERS", expected=held, actual=records,
         )  # fmt: skip
     for row in rows:
         if row.content["first"] != done or row.appended_ms <= remembered_since(log, now):
             raise Refused(
-                f"{name}: {stands} of {records} records of the bulk load {identity} stand in the log, but its tokens have expired. Nothing"
+                f"{name}: {held} of {records} records of the bulk load {identity} are in the log, but its tokens have expired. Nothing"
                 " was written. Raise producer.id.expiration.ms and start the load again to go on behind them, or give the input another"
-                " identity to write all of it once more.", name="LOAD_EXPIRED", expected=done, actual=stands,
+                " identity to write all of it once more.", name="LOAD_EXPIRED", expected=done, actual=held,
             )  # fmt: skip
         done, spans = done + row.records, _joined(spans, row.offsets)
     return Finished(done, len(rows), spans)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import tables
@@ -12,8 +13,8 @@ from lakelog.delta.commits import carrying, signed
 from lakelog.delta.lock import LOCKED
 from lakelog.delta.statement import committing, during, interpreted
 from lakelog.errors import Conflict
-from lakelog.log.commits import note
 from lakelog.log.guard import state_condition
+from lakelog.log.notes import note
 from lakelog.log.rows import control_frame, log_rows
 from lakelog.log.state import state_row
 from lakelog.log.tail import LogEnd
@@ -29,8 +30,22 @@ MOST = 2**63 - 1
 Range = tuple[int, int, int, int, int]
 
 
+@dataclass(frozen=True)
+class Cut:
+    """What happens to a partition's log: records from ``leave`` on leave it, rows from ``drop`` on go, it ends at ``end``.
+
+    ``start``: the log start offset after it; ``end`` where the log no longer holds every row of a snapshot and starts anew there (``drop`` is
+    then 0, and what lies below ``leave`` is not lost: the snapshot has it).
+    """
+
+    leave: int
+    drop: int
+    start: int
+    end: int
+
+
 def cut(
-    log: TopicLog, end: LogEnd, states: Mapping[int, PartitionState], drop: Mapping[int, int], more: Sequence[tuple[Any, ...]], *, now: int
+    log: TopicLog, end: LogEnd, states: Mapping[int, PartitionState], cuts: Mapping[int, Cut], more: Sequence[tuple[Any, ...]], *, now: int
 ) -> bool:
     """Remove all rows at and beyond an offset of each partition and write new state rows, in one MERGE.
 
@@ -40,7 +55,7 @@ def cut(
         log: the topic's log.
         end: the log's end as known, with the state rows that the new ones follow.
         states: partition to its new state.
-        drop: partition to the first offset that goes.
+        cuts: partition to what happens to it.
         more: control rows that come with it.
         now: the time in milliseconds.
 
@@ -54,8 +69,8 @@ def cut(
     """
     rows = [*(state_row(state, log.uuid) for state in states.values()), *more]
     kinds = "m_segment_low BIGINT, m_segment_high BIGINT, m_low BIGINT, m_high BIGINT"
-    ranges: list[Range] = [(index, 0, MOST, first, MOST) for index, first in sorted(drop.items())]
-    ranges += [(TOKEN_PARTITION, segment, segment, place, place) for segment, place in _tokens(log, drop)]
+    ranges: list[Range] = [(index, 0, MOST, one.drop, MOST) for index, one in sorted(cuts.items())]
+    ranges += [(TOKEN_PARTITION, segment, segment, place, place) for segment, place in _tokens(log, cuts)]
     never = [f"CAST({number} AS BIGINT) AS {name}" for number, name in zip((1, 0, 1, 0), _names(kinds), strict=True)]
     written = control_frame(log.spark, log.types, rows, now)
     source = written.selectExpr("*", *never).unionByName(
@@ -63,7 +78,7 @@ def cut(
     )
     columns = ", ".join(quoted(name) for name in written.columns)
     values = ", ".join(f"s.{quoted(name)}" for name in written.columns)
-    touched = ", ".join(str(index) for index in sorted({*drop, TOKEN_PARTITION}))
+    touched = ", ".join(str(index) for index in sorted({*cuts, TOKEN_PARTITION}))
     known = {index: end.tails[index] for index in states}
     view = f"lakelog_{uuid.uuid4().hex}"
     log_rows(log).createOrReplaceTempView(view)
@@ -71,16 +86,16 @@ def cut(
         source.createOrReplaceTempView(f"{view}_source")
         holds = state_condition(quoted(view), log, known)
         guarded: DataFrame = log.spark.sql(f"SELECT * FROM {quoted(f'{view}_source')} WHERE {holds}")  # noqa: S608
-        ends = {index: min(stop, drop.get(index, stop)) for index, stop in end.ends().items()}
+        ends = {**end.ends(), **{index: one.end for index, one in cuts.items()}}
         return (
             tables.merge(
                 guarded,
                 log.table,
-                on=f"t.partition IN ({touched}) AND t.segment >= 0 AND t.offset >= {min(drop.values(), default=MOST)}"
+                on=f"t.partition IN ({touched}) AND t.segment >= 0 AND t.offset >= {min(one.drop for one in cuts.values())}"
                 " AND t.partition = s.partition AND t.segment BETWEEN s.m_segment_low AND s.m_segment_high"
                 " AND t.offset BETWEEN s.m_low AND s.m_high",
                 clauses=f"WHEN MATCHED THEN DELETE WHEN NOT MATCHED AND s.control IS NOT NULL THEN INSERT ({columns}) VALUES ({values})",  # noqa: S608
-                user_metadata=note("restore", checked=end.version, ends={index: max(stop, 0) for index, stop in ends.items()}),
+                user_metadata=note("restore", checked=end.version, ends=ends),
             )
             is not None
         )
@@ -108,7 +123,7 @@ def _names(ddl: str) -> list[str]:
     return [column.split()[0] for column in ddl.split(",")]
 
 
-def _tokens(log: TopicLog, drop: Mapping[int, int]) -> list[tuple[int, int]]:
+def _tokens(log: TopicLog, cuts: Mapping[int, Cut]) -> list[tuple[int, int]]:
     """(segment, offset) of the token rows that answer with offsets which go."""
     from pyspark.sql import functions as F
 
@@ -118,6 +133,6 @@ def _tokens(log: TopicLog, drop: Mapping[int, int]) -> list[tuple[int, int]]:
     gone = []
     for row in found:
         offsets = json.loads(row["control"])["offsets"]
-        if any(span[1] > drop[int(index)] for index, span in offsets.items() if int(index) in drop):
+        if any(span[1] > cuts[int(index)].leave for index, span in offsets.items() if int(index) in cuts):
             gone.append((int(row["segment"]), int(row["offset"])))
     return sorted(set(gone))

@@ -10,7 +10,7 @@ from lakelog.delta import table_properties, tables
 from lakelog.delta.lock import LOCKED
 from lakelog.errors import Conflict, InvalidConfig, LogIncomplete
 from lakelog.log import guard, inspection
-from lakelog.log.commits import note
+from lakelog.log.notes import note
 from lakelog.log.rows import STATE_SEGMENT, control_frame
 from lakelog.log.tail import LogEnd, log_end
 from lakelog.model.log_state import Intent, PartitionState

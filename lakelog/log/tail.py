@@ -17,7 +17,7 @@ from lakelog.delta.commit_file import CommitFile
 from lakelog.delta.statement import interpreted
 from lakelog.errors import Damaged
 from lakelog.log import inspection
-from lakelog.log.commits import describe_commit, foreign_commits, is_restore, lost_appends, noted, restored_version, since_repair
+from lakelog.log.notes import describe_commit, foreign_commits, is_restore, lost_appends, noted, restored_version, since_repair
 from lakelog.log.rows import STATE_SEGMENT, log_rows
 from lakelog.model.log_state import Intent, PartitionState
 from lakelog.model.segments import Tail
@@ -144,7 +144,7 @@ def log_end(log: TopicLog, partitions: Sequence[int] | None = None, known: LogEn
     holds, one small Spark query. What it reads does not grow with the log: files before the noted ends are skipped by their statistics.
     """
     wanted = list(partitions) if partitions is not None else list(range(log.partitions))
-    if known is not None and known.covers(wanted) and commit_file.stands(log.spark, log.table, known.file):
+    if known is not None and known.covers(wanted) and commit_file.is_current(log.spark, log.table, known.file):
         return known
     version, found = newest_commit(log)
     newest = found.get("batch") or found.get("id")

@@ -79,7 +79,7 @@ class Token:
 
 @dataclass(frozen=True)
 class ChunkToken(Token):
-    """The token of a bulk load's chunk, named by the first record in it, so that chunks of any size stand for records once.
+    """The token of a bulk load's chunk, named by the first record in it, so that records are written once whatever the size of the chunks.
 
     All tokens of a load lie at the place of its ``identity``: one look-up finds them (`chunks`).
     """
@@ -105,7 +105,7 @@ class ChunkToken(Token):
 
 @dataclass(frozen=True)
 class TokenRow:
-    """A token's row as it stands in the log."""
+    """A token's row in the log."""
 
     batch: str
     content: Mapping[str, Any]
@@ -152,7 +152,7 @@ def remembered_since(log: TopicLog, now: int) -> int:
 
 
 class TokenKnown(Exception):  # not an error: the answer of a repeat
-    """The token's batch stands in the log already: ``answer`` is what its first append was told."""
+    """The token's batch is in the log already: ``answer`` is what its first append was told."""
 
     def __init__(self, answer: dict[str, Any]) -> None:
         super().__init__("the token is known")

@@ -55,6 +55,6 @@ def step_ends(start: Mapping[int, int], batches: Sequence[BatchEnd], max_records
             one = queues[partition].popleft()
             taken, ends[partition] = taken + one.end - ends[partition], one.end
             comes_to_the_head(queues[partition])
-    if taken < max_records:  # all there is, whatever stands in whose way
+    if taken < max_records:  # everything there is
         ends |= {partition: queue[-1].end for partition, queue in queues.items() if queue}
     return ends

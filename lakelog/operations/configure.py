@@ -89,7 +89,7 @@ def carry_out(log: TopicLog, end: LogEnd, intent: Intent, *, now: int) -> None:
     wanted = StructType.fromJson(json.loads(json.dumps(intent.arguments["value"])))["value"].dataType
     held = tables.read(log.spark, log.table).schema["value"].dataType
     evolution.apply(log.spark, log.table, plan(held, wanted))
-    # New fields stand last in the tables, wherever they were named.
+    # New fields come last in the tables, wherever they were named.
     value = nullable(tables.read(log.spark, log.table).schema["value"].dataType)
     table_properties.change(log.spark, log.table, {f"{PREFIX}topic.types": evolution.types_json(log.types.key, value)})
     wider = dataclasses.replace(log, types=Types(log.types.key, value))

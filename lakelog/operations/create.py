@@ -63,7 +63,7 @@ def complete(log: TopicLog, *, now: int) -> None:
 
     Raises:
         Damaged: the latest table is gone and the log holds records.
-        InvalidRequest: a table that is not lakelog's stands there.
+        InvalidRequest: there is a table that is not lakelog's.
         Conflict: another process is completing it, or was cut off before there was a table.
     """
     stored = table_properties.read(log.spark, log.silver)

@@ -53,7 +53,7 @@ def announce(log: TopicLog, *, now: int) -> None:
 
 
 def own(spark: SparkSession, root: str, name: str) -> list[TableRef]:
-    """The tables that stand where a topic's are, half deleted ones too.
+    """The tables that are where a topic's belong, half deleted ones too.
 
     Raises:
         Invalid: one of them is not lakelog's.
@@ -84,7 +84,7 @@ def require_droppable(spark: SparkSession, root: str, found: list[TableRef]) -> 
 
 
 def drop(spark: SparkSession, root: str, name: str) -> None:
-    """Remove a topic's views and tables with all their files, the log last: while it stands, nobody else makes a topic of that name.
+    """Remove a topic's views and tables with all their files, the log last: while it exists, nobody else makes a topic of that name.
 
     What is gone already, or half gone, is passed over. Temporary views of the session are the caller's and stay.
 
@@ -106,7 +106,7 @@ def drop(spark: SparkSession, root: str, name: str) -> None:
         with held(spark, table), tables.door(table):
             remove(spark, str(table))
             if table in (log, latest) and table_properties.read(spark, table) is not None:
-                raise InvalidRequest(f"{table} stands after its deletion: Spark did not remove it, and told nothing. Remove it with the"
+                raise InvalidRequest(f"{table} is still there after its deletion: Spark did not remove it and raised no error. Remove it with the"
                                      " tools of its storage, then delete the topic again.", name="NOT_REMOVABLE")  # fmt: skip
     folder = on_this_disk(spark, f"{root}/{name}")
     if folder is not None:

@@ -31,7 +31,7 @@ def repair(log: TopicLog, snapshots: Snapshots, *, now: int) -> Repaired:
     """Look at everything, and mend what is wrong; nothing is changed where nothing is.
 
     Raises:
-        Damaged: records of another writer stand in the log; they are named. Nothing was changed.
+        Damaged: records of another writer are in the log; they are named. Nothing was changed.
         LogIncomplete: the log does not begin at its origin: silver cannot be computed from it. Nothing was changed.
         Conflict: writers were first again and again.
 

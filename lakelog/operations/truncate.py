@@ -14,7 +14,7 @@ from lakelog.delta import tables
 from lakelog.errors import Conflict, Damaged, OffsetOutOfRange, Refused
 from lakelog.latest.progress import progress
 from lakelog.log import cut, state
-from lakelog.log.commits import note
+from lakelog.log.notes import note
 from lakelog.log.tail import LogEnd, log_end
 from lakelog.model import positions
 from lakelog.model.log_state import TRUNCATE, Intent, PartitionState

@@ -15,7 +15,7 @@ from lakelog.delta.lock import held
 from lakelog.delta.table_properties import IDENTITY
 from lakelog.errors import Conflict, NotFound
 from lakelog.latest import silver
-from lakelog.log.commits import note
+from lakelog.log.notes import note
 from lakelog.log.tail import LogEnd
 from lakelog.model.names import TableRef
 from lakelog.model.topic_log import TopicLog

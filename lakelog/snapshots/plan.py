@@ -16,6 +16,7 @@ from lakelog.latest import silver
 from lakelog.latest.progress import CONTROL_BUCKET, Mark, Progress, progress
 from lakelog.latest.progress import stored as stored_progress
 from lakelog.log import bronze
+from lakelog.log.cut import Cut
 from lakelog.log.tail import LogEnd
 from lakelog.model.names import TableRef
 from lakelog.model.records import looked_up
@@ -46,19 +47,6 @@ class Target:
         """Its name, or its id."""
         entry = self.place.entry
         return entry.name if entry is not None and entry.name is not None else self.id.text
-
-
-@dataclass(frozen=True)
-class Cut:
-    """What happens to a partition's log: records from ``leave`` on go to quarantine, rows from ``drop`` on go, it ends at ``end``.
-
-    ``start``: the log start offset after it; ``end`` where the log no longer holds every row of the snapshot and starts anew there.
-    """
-
-    leave: int
-    drop: int
-    start: int
-    end: int
 
 
 def target_of(log: TopicLog, to: Point) -> Target:

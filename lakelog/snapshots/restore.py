@@ -16,13 +16,13 @@ from lakelog.errors import Conflict, Damaged, NotFound
 from lakelog.latest import evolution, silver, upsert
 from lakelog.latest.progress import Progress, progress, stored
 from lakelog.log import state
-from lakelog.log.cut import cut
+from lakelog.log.cut import Cut, cut
 from lakelog.log.rows import control_row
 from lakelog.log.tail import LogEnd, log_end
 from lakelog.model.log_state import RESTORE, Intent
 from lakelog.model.topic_log import TopicLog
 from lakelog.snapshots import keeping, quarantine
-from lakelog.snapshots.plan import KEEP, Cut, Target, control_of, copy_name, copy_table
+from lakelog.snapshots.plan import KEEP, Target, control_of, copy_name, copy_table
 
 ATTEMPTS = 20
 
@@ -114,7 +114,7 @@ def _cut(log: TopicLog, order: Order, intent: Intent, *, now: int) -> None:
                 ends.append(
                     control_row(index, one.end, one.end - 1, before.epoch_at(one.end - 1), content, order.batches.get(index, intent.id))
                 )
-        if cut(log, end, states, {index: one.drop for index, one in order.cuts.items()}, ends, now=now):
+        if cut(log, end, states, order.cuts, ends, now=now):
             return
     raise Conflict(f"{log.name}: other writers kept the log from being cut. Try again: any writing command goes on with the restore.")
 
@@ -122,9 +122,10 @@ def _cut(log: TopicLog, order: Order, intent: Intent, *, now: int) -> None:
 def _bring_back(log: TopicLog, order: Order, intent: Intent, *, now: int) -> None:
     """Silver: as it was, with the properties and columns that the topic has now, and fenced."""
     for _ in range(ATTEMPTS):
-        if _restored(log) == intent.id:
-            return
         wanted = _wanted(log, order)
+        still = log_end(log).intent
+        if _restored(log) == intent.id or still is None or still.id != intent.id:
+            return
         try:
             _overwrite(log, order)
             properties = {**silver.table_settings(log), **silver.delta_properties(log.config, keeping.kept_ms(log, now=now))}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lakelog.delta import tables
 from lakelog.errors import Conflict, Damaged, InvalidRequest
 from lakelog.latest.progress import progress
-from lakelog.log.commits import foreign_commits, since_repair
+from lakelog.log.notes import foreign_commits, since_repair
 from lakelog.log.state import require_writable
 from lakelog.log.tail import LogEnd, log_end, true_end
 from lakelog.model.snapshot_id import Keep, expired, keep_ms

@@ -87,7 +87,7 @@ def long_log(table: Path, commits: int, start_ms: int) -> None:
     """
     from deltalake import DeltaTable
 
-    from lakelog.log.commits import note
+    from lakelog.log.notes import note
     from lakelog.log.rows import control_row
     from lakelog.log.tokens import Token
 

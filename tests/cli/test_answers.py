@@ -144,3 +144,23 @@ def test_lakes_and_topics_show_themselves(lake: Lake) -> None:
     assert repr(topic) == f"<Topic orders: root {lake.root}, key struct<id:bigint>, value struct<status:string>, partitions 2, rule offset>"
     assert "<td>orders</td>" in lake._repr_html_()
     assert "<td>struct&lt;id:bigint&gt;</td>" in topic._repr_html_()
+
+
+def test_a_topic_like_a_file_shows_its_types_before_they_are_kept(here: Path, cli: Cli) -> None:
+    (here / "orders.csv").write_text("order_id;status\n1;new\n2;shipped\n")
+    shown = '--key "order_id BIGINT" --value "status STRING"\n'
+    create = "topic create orders --like orders.csv --key-columns order_id --delimiter ';'"
+
+    assert cli(f"{create} --dry-run") == Answer(0, shown, "")
+    assert json.loads(cli(f"{create} --dry-run --json").out) == {"key": "order_id BIGINT", "value": "status STRING"}
+    refused = cli(create)
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err.startswith(shown) and "no terminal to ask at" in refused.err
+    assert not (here / "lake").exists()
+    made = cli(f"{create} --value 'status STRING, note STRING' --yes")
+    assert (made.code, made.err) == (0, '--key "order_id BIGINT" --value "status STRING, note STRING"\n')
+    assert cli("append orders orders.csv --delimiter ';'").code == 0
+    missing = cli("topic create t --like nothing.csv --key-columns a --yes")
+    assert (missing.code, missing.out) == (5, "")
+    assert "nothing.csv: there is no such file" in missing.err
+    assert cli("topic create t --key-columns a").code == 2

@@ -59,7 +59,7 @@ def records(tmp_path: Path) -> str:
 @pytest.mark.parametrize(
     ("number", "code", "verb"),
     [
-        (signal.SIGTERM, 143, "append"),
+        pytest.param(signal.SIGTERM, 143, "append", marks=pytest.mark.long),
         pytest.param(signal.SIGINT, 130, "append", marks=pytest.mark.long),
         pytest.param(signal.SIGINT, 130, "merge", marks=pytest.mark.long),
         pytest.param(signal.SIGTERM, 143, "merge", marks=pytest.mark.long),

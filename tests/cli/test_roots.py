@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -122,18 +121,14 @@ def test_what_needs_no_spark_is_told_without_it(
     assert says.removeprefix("Error (NOT_FOUND): ") in document["message"]
 
 
-def test_it_is_told_at_once_and_imports_no_pyspark(place: Path) -> None:
-    """Seconds of the processor, of which there is one: what else the machine does is not ours."""
+def test_it_is_told_without_an_import_of_pyspark(place: Path) -> None:
     for call in (["append", "orders", "nope.ndjson"], ["merge", "order"], ["sql", "DELETE FROM x"]):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         answer = subprocess.run(
             [sys.executable, "-c", NO_SPARK, *call, "--root", "./lake"],
             cwd=place, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
         )  # fmt: skip
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
 
         assert answer.returncode in (2, 5), answer.stderr
-        assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.5, call
 
 
 @pytest.fixture

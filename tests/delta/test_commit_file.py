@@ -52,13 +52,13 @@ def test_the_newest_commit_is_the_last_numbered_file_of_a_local_table(spark: Spa
     for scheme in ("file:", "file://"):
         assert found == commit_file.at(spark, TableRef(path=f"{scheme}{table.path}"), 10)
     assert commit_file.at(spark, table, 9) is None
-    assert commit_file.stands(spark, table, found)
+    assert commit_file.is_current(spark, table, found)
     os.utime(folder / f"{10:020}.json", ns=(0, 0))
     touched = commit_file.newest(spark, table)
     assert touched != found
-    assert commit_file.stands(spark, table, touched)
+    assert commit_file.is_current(spark, table, touched)
     (folder / f"{11:020}.json").touch()
-    assert [commit_file.stands(spark, table, seen) for seen in (found, touched, None)] == [False, False, False]
+    assert [commit_file.is_current(spark, table, seen) for seen in (found, touched, None)] == [False, False, False]
     for elsewhere in (TableRef(path="s3a://bucket/t/bronze"), TableRef.of("main.sales", "t", "bronze")):
         assert commit_file.newest(spark, elsewhere) is None
 
@@ -101,6 +101,7 @@ def test_a_topic_made_anew_under_the_same_name_is_another(lake: Lake) -> None:
     assert mine.uuid == other.topic("t").uuid
 
 
+@pytest.mark.long
 def test_an_append_whose_topic_is_widened_deleted_or_made_anew_meanwhile(lake: Lake) -> None:
     """Before its statement and after all it looked at: nothing goes where it should not, and no table is made in the place of one that is gone."""
 

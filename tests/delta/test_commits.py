@@ -81,14 +81,14 @@ def test_a_refusal_is_given_only_after_a_look_that_no_cache_answers(lake: Lake, 
     mine, other = lake.create_topic("t", key="STRING", value="STRING"), lake.topic("t")
     mine.append([record("a")])
     other.append([record("b")])
-    stands = commit_file.stands
-    monkeypatch.setattr(commit_file, "stands", lambda spark, table, seen: seen is not None or stands(spark, table, seen))
+    is_current = commit_file.is_current
+    monkeypatch.setattr(commit_file, "is_current", lambda spark, table, seen: seen is not None or is_current(spark, table, seen))
     assert mine.append([record("c")], expected_offset={0: 2}).offsets == {0: (2, 3)}
     with pytest.raises(ExpectedOffsetMismatch) as refused:
         other.append([record("d")], expected_offset={0: 2})
     assert refused.value.actual == 3
     monkeypatch.setattr(commit_file, "is_gone", lambda spark, table: True)
-    monkeypatch.setattr(commit_file, "stands", stands)
+    monkeypatch.setattr(commit_file, "is_current", is_current)
     assert mine.append([record("d")]).offsets == {0: (3, 4)}
 
 

@@ -25,8 +25,8 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "readers": ("validate", "read", "bootstrap", "positions", "lag"),
     "snapshots": ("registry", "keeping", "take", "point", "plan", "quarantine", "restore", "maintain", "verbs"),
     "latest": ("progress", "fold", "compare", "fill", "silver", "upsert", "evolution", "merge", "views", "status", "recompute", "verify"),
-    "log": ("rows", "commits", "inspection", "tail", "tokens", "conditions", "guard", "state", "cut", "bronze", "extent", "append", "bulk"),
-    "inputs": ("files", "csv", "arrow", "values", "ndjson", "fitting", "sources", "refusal", "staging", "identity"),
+    "log": ("rows", "notes", "inspection", "tail", "tokens", "conditions", "guard", "state", "cut", "bronze", "extent", "append", "bulk"),
+    "inputs": ("files", "csv", "arrow", "values", "ndjson", "fitting", "sources", "inference", "refusal", "staging", "identity"),
     "delta": (
         "prerequisites", "session", "errors", "location", "lock", "statement", "plans", "commit_file", "commits", "table_properties",
         "filesystem", "tables", "past",
@@ -52,7 +52,7 @@ COLLECTORS = (
     "operations.truncate",
     "readers.read", "readers.positions", "readers.lag",
     "snapshots.registry", "snapshots.plan", "snapshots.quarantine", "log.extent", "log.cut",
-    "lake.lake_table", "inputs.arrow", "inputs.csv", "inputs.files", "cli.rows",
+    "lake.lake_table", "inputs.arrow", "inputs.csv", "inputs.inference", "inputs.files", "cli.rows",
 )  # fmt: skip
 BANNED_CALLS = {
     "get_type_hints": "inspect.signature with eval_str: Python 3.10 wraps what has the default None in another Optional, options are lost",
@@ -74,9 +74,9 @@ BANNED_NAMES = ("utils", "util", "helpers", "common", "base", "core", "manager",
 LINES_MOST, FUNCTION_MOST, JOB_MOST = 310, 60, 40
 # Larger, with the reason; the number is where it ends.
 LARGER_FILES: dict[str, tuple[int, str]] = {
-    "delta.tables": (340, "the door to tables, half of it docstrings"),
-    "lake.lake": (345, "the verbs on a lake, half of it docstrings"),
+    "lake.lake": (370, "the verbs on a lake, half of it docstrings"),
     "topic": (475, "the verbs people call, half of it docstrings"),
+    "delta.tables": (340, "the statements on a Delta table, a function each"),
     "cli.main": (375, "the verbs of the command line, a function each"),
 }
 LARGER_FUNCTIONS = {"local_session": (70, "a table of Spark settings")}
@@ -149,7 +149,7 @@ def test_a_wing_has_a_map_and_a_size_one_can_see() -> None:
             doc = ast.get_docstring(ast.parse((ROOT / "lakelog" / wing / "__init__.py").read_text(encoding="utf-8"))) or ""
             missing = [name for name in names if f"{name}.py" not in doc]
             assert not missing, f"lakelog/{wing}/__init__.py does not say what {missing} are for"
-            assert 3 <= len(names) <= 16, f"lakelog/{wing} has {len(names)} files"
+            assert 3 <= len(names) <= 18, f"lakelog/{wing} has {len(names)} files"
 
 
 def test_nothing_in_the_house_is_dead() -> None:

@@ -50,6 +50,7 @@ def test_a_deletion_that_is_cut_off_is_finished_by_the_next_writer(lake: Lake, m
         assert lake.create_topic(name, key="STRING", value="STRING").status().records == 0
 
 
+@pytest.mark.long
 def test_writers_under_way_make_nothing_of_a_topic_that_is_deleted_meanwhile(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """A rebuild, a merge and an append that were about to commit: no table appears, the name can be used again."""
     for module, name, write in (

@@ -65,6 +65,7 @@ def test_a_lake_of_format_1_is_read_as_it_is_and_not_written(old: Lake) -> None:
     assert {name: versions(old.root, name) for name in TOPICS} == before
 
 
+@pytest.mark.long
 def test_an_upgrade_that_is_cut_off_anywhere_goes_on(old: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     class Cut(Exception):
         pass

@@ -31,8 +31,8 @@ def live(topic: Topic, column: str = "v") -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("old", "new", "low", "high"),
     [
-        ("FLOAT", "DOUBLE", 1.0000000001, 1.0000000002),
-        ("INT", "BIGINT", 2**31, 2**40),
+        pytest.param("FLOAT", "DOUBLE", 1.0000000001, 1.0000000002, marks=pytest.mark.long),
+        pytest.param("INT", "BIGINT", 2**31, 2**40, marks=pytest.mark.long),
         ("DECIMAL(4,2)", "DECIMAL(12,4)", Decimal("99.1234"), Decimal("99.1235")),
     ],
 )
@@ -49,6 +49,7 @@ def test_the_version_is_as_wide_as_its_field(lake: Lake, old: str, new: str, low
     assert topic.verify().problems == []
 
 
+@pytest.mark.long
 def test_a_change_of_types_that_is_cut_off_anywhere_is_finished_by_the_next_writer(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -40,7 +40,7 @@ def history(seed: int, keys: int, records: int) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", [pytest.param(rule, marks=[] if rule == "barrier" else pytest.mark.long) for rule in RULES])
 def test_it_finds_the_winners_and_counts_of_the_ordinary_fold(lake: Lake, monkeypatch: pytest.MonkeyPatch, rule: str) -> None:
     topic = lake.create_topic("t", key="STRING", value="version BIGINT, payload STRING", partitions=2, config=RULES[rule])
     # Many keys with one record; then keys with many records.
@@ -63,7 +63,7 @@ def test_it_finds_the_winners_and_counts_of_the_ordinary_fold(lake: Lake, monkey
         monkeypatch.undo()
 
 
-@pytest.mark.parametrize("vectors", [False, True])
+@pytest.mark.parametrize("vectors", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_first_merge_and_a_rebuild_write_what_was_found_under_the_same_gate(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, vectors: bool
 ) -> None:

@@ -34,7 +34,7 @@ def data_files(lake: Lake, version: int) -> dict[str, set[str]]:
     }
 
 
-@pytest.mark.parametrize("vectors", [False, True])
+@pytest.mark.parametrize("vectors", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_merge_rewrites_what_changes_and_no_more(lake: Lake, vectors: bool) -> None:
     topic = lake.create_topic("t", key="STRING", value="payload STRING, version BIGINT", config={**COLUMN, "deletion.vectors": vectors})
     topic.append(records(*[(f"k{index}", 100 + index) for index in range(50)]))

@@ -39,7 +39,7 @@ def live(topic: Topic) -> dict[str, str]:
     return {row["key"]: row["value"] for row in topic.latest().collect()}
 
 
-@pytest.mark.parametrize("way", ["merge", "replace"])
+@pytest.mark.parametrize("way", ["merge", pytest.param("replace", marks=pytest.mark.long)])
 def test_merges_that_move_different_partitions_do_not_stop_each_other_for_good(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:

@@ -67,6 +67,7 @@ def test_records_of_files_that_expect_offsets_are_written_as_they_were_checked(
     assert topic.append(str(path)).offsets == {0: (0, 2)}
 
 
+@pytest.mark.long
 def test_two_thousand_fields_are_appended_merged_and_read(lake: Lake, tmp_path: Path) -> None:
     names = [f"f{index}" for index in range(2000)]
     topic = lake.create_topic("wide", key="id BIGINT", value=", ".join(f"{name} INT" for name in names))

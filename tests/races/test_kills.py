@@ -136,6 +136,7 @@ def gone_on(spark: SparkSession, folder: Path, run: tuple[str, int, int]) -> str
     return None
 
 
+@pytest.mark.long
 def test_an_append_and_a_merge_killed_before_and_within_their_commits(spark: SparkSession, tmp_path: Path) -> None:
     """The quick suite's share: one process."""
     runs = [run for run in killed(spark, tmp_path, ["token", "merge"]) if run[1] in (GOING_ON, 1)]

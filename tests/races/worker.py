@@ -1,7 +1,7 @@
 """One writer in a process of its own: ``worker.py`` with a plan as JSON on the command line; answers line by line as JSON on stdout.
 
-The plan: ``root``, ``topic``, ``name`` of the writer, ``mode`` (plain, conditional, merge), ``count`` of verbs, and perhaps the ``partition``. A
-line ``ready`` comes first; the work begins when standard input says ``go``, so that writers start together.
+The plan: ``root``, ``topic``, ``name`` of the writer, ``mode`` (plain, conditional, merge), ``count`` of verbs, and perhaps the ``partition`` or
+a merge's ``max_records``. A line ``ready`` comes first; the work begins when standard input says ``go``, so that writers start together.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def main() -> None:
     try:
         for number in range(plan["count"]):
             if plan["mode"] == "merge":
-                say({"merged": topic.merge().to_dict()})
+                say({"merged": topic.merge(max_records=plan.get("max_records")).to_dict()})
             else:
                 append(topic, plan, number)
     except LakelogError as error:

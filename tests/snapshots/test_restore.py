@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -210,3 +211,26 @@ def test_every_topic_that_has_the_snapshot(lake: Lake) -> None:
     with pytest.raises(NotFound) as missing:
         lake.restore("monday")
     assert missing.value.name == "SNAPSHOT_NOT_FOUND"
+
+
+def test_neither_a_snapshot_nor_a_restore_reads_the_rows_of_the_latest_table(lake: Lake) -> None:
+    """What they cost does not grow with the number of keys: they work on files that nobody could read."""
+    orders = topic(lake)
+    put(orders, a="1", b="1")
+    orders.merge()
+    put(orders, c="1")
+    version = orders.merge().version
+    put(orders, d="1")
+    orders.merge()
+    files = {path: path.read_bytes() for path in Path(orders.silver.path or "").glob("bucket=0/*.parquet")}
+    for path in files:
+        path.write_bytes(b"nothing to be read" * 100)
+    early = orders.snapshot("early", at=version)
+    orders.snapshot("late")
+    assert [one.name for one in orders.snapshots()] == ["early", "late"]
+    assert orders.describe_snapshot("early").id == early.id
+    orders.restore("early")
+    for path, octets in files.items():
+        path.write_bytes(octets)
+    assert live(orders) == {"a": "1", "b": "1", "c": "1"}
+    assert orders.verify().problems == []
