@@ -145,7 +145,8 @@ class Restored(Result):
 
     ``epoch`` and ``ends``: the log's generation and log end offsets after it. ``leaving``: by partition the offsets [first, end) that leave the
     log (their records are kept in quarantine); ``anew``: partitions whose log starts anew at the snapshot's end, since it no longer holds every
-    row of it. ``later``: snapshots that lie after it; they stay. ``repeated``: the topic was as this restore leaves it, nothing was done.
+    row of it. ``later``: snapshots that lie after it; they stay. ``readers``: registered groups that have read records which leave the log: they
+    are told so. ``repeated``: the topic was as this restore leaves it, nothing was done.
 
     Of a dry run alone: ``records``, how many leave the log, and how many keys will be ``added``, ``changed``, ``removed``.
     """
@@ -160,6 +161,7 @@ class Restored(Result):
     leaving: dict[int, tuple[int, int]]
     anew: list[int]
     later: list[str]
+    readers: list[str]
     dry_run: bool = False
     repeated: bool = False
     records: int | None = None

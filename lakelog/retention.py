@@ -105,6 +105,11 @@ class LogRetention(LogReading):
             LOGGER.info("%s: truncated to %s: %d records removed", self.name, done.to_offsets, done.records)
         return done
 
+    def _reached(self) -> dict[str, dict[int, int]]:
+        """Group to the offsets it has committed, of the groups that hold the log."""
+        now = self.clock()
+        return {one.group: dict(one.position.offsets) for one in positions.registered(self.log) if one.holds(now)}
+
     def _held(self) -> Held:
         now, log = self.clock(), self.log
         entries = registry.entries(log.spark, log.root, log.uuid)

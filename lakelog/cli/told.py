@@ -66,6 +66,8 @@ def restored(result: Restored, *, line: Callable[[str], None] = line) -> None:
         line(f"  {leave} the log for quarantine{spans(result.leaving)}")
     if result.anew:
         line(f"  the log starts anew there in partition {', '.join(map(str, result.anew))}: it no longer holds every row of the snapshot")
+    if result.readers:
+        line(f"  readers that have read what leaves the log: {', '.join(result.readers)}")
     if result.later:
         line(f"  snapshots that lie after it, and stay: {', '.join(result.later)}")
     return None

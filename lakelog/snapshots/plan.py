@@ -192,8 +192,19 @@ def is_there_already(log: TopicLog, target: Target, end: LogEnd) -> bool:
     return state.restore is not None and places[0] == places[1] and state.next == end.ends()
 
 
-def report(log: TopicLog, target: Target, found: Mapping[int, Cut], end: LogEnd, *, mode: str) -> Restored:
-    """What a restore does to a topic, as it is answered; what would be counted over all rows is left out (`counted`)."""
+def report(
+    log: TopicLog, target: Target, found: Mapping[int, Cut], end: LogEnd, reached: Mapping[str, Mapping[int, int]], *, mode: str
+) -> Restored:
+    """What a restore does to a topic, as it is answered; what would be counted over all rows is left out (`counted`).
+
+    Args:
+        log: the topic's log.
+        target: the state to be restored.
+        found: what becomes of each partition's log.
+        end: the log's end before it.
+        reached: group of readers to the offsets it has committed.
+        mode: ``truncate`` or ``keep``.
+    """
     here = target.id
     later = [
         one.name or one.id.text
@@ -203,7 +214,8 @@ def report(log: TopicLog, target: Target, found: Mapping[int, Cut], end: LogEnd,
     anew = [index for index, cut in sorted(found.items()) if cut.drop < cut.end and cut.start == cut.end]
     ends = dict(sorted(here.ends.items())) if mode == TRUNCATE else end.ends()
     epoch = end.epoch + 1 if mode == TRUNCATE else end.epoch
-    return Restored(log.name, target.text, here.text, target.version, mode, epoch, ends, spans(found, end), anew, later)
+    fenced = sorted(group for group, offsets in reached.items() if any(offsets.get(index, 0) > cut.leave for index, cut in found.items()))
+    return Restored(log.name, target.text, here.text, target.version, mode, epoch, ends, spans(found, end), anew, later, fenced)
 
 
 def counted(log: TopicLog, target: Target, found: Mapping[int, Cut], done: Restored) -> Restored:

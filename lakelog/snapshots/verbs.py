@@ -43,6 +43,7 @@ class SnapshotVerbs:
         def merge(self) -> Merged: ...  # noqa: D102
         def append(self, source: Any, *, token: str | None = None) -> Appended: ...  # noqa: D102
         def _ready(self, *, pin: bool = False) -> LogEnd: ...
+        def _reached(self) -> dict[str, dict[int, int]]: ...
 
     def snapshot(self, name: str | None = None, *, keep: Keep = None, note: str | None = None, at: Point = None) -> Snapshot:
         """Merge, then make the merged state a snapshot: it can be queried (``latest(at=…)``), compared (`diff`) and restored.
@@ -273,7 +274,7 @@ class SnapshotVerbs:
             cuts = {} if log == plan.KEEP else plan.cuts(self.log, target, end, damaged=damaged)
             if log == plan.KEEP:
                 plan.require_replay(self.log, target, end)
-            report = plan.report(self.log, target, cuts, end, mode=log)
+            report = plan.report(self.log, target, cuts, end, self._reached(), mode=log)
             if unless_there and not damaged and plan.is_there_already(self.log, target, end):
                 return replace(report, epoch=end.epoch, repeated=True, dry_run=dry_run)
             if dry_run:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakelog import Lake
+from lakelog import Lake, Position
 from lakelog.delta import table_properties
 from lakelog.errors import Conflict, Damaged, FencedEpoch, InvalidRequest, LogIncomplete, NotFound, Refused
 from lakelog.snapshots import restore
@@ -34,7 +34,10 @@ def test_a_restore_cuts_the_log_and_keeps_what_leaves_it(lake: Lake) -> None:
     orders.append([{"key": "c", "value": "1", "partition": 1}])
     silver = orders.status().silver_version
     before = versions(lake.root, "t")
+    orders.commit("ahead", orders.position())
+    orders.commit("behind", Position({0: 1, 1: 0}, 0, orders.uuid))
     planned = orders.restore("good", dry_run=True)
+    assert planned.readers == ["ahead"]
     assert (planned.records, planned.added, planned.changed, planned.removed) == (3, 1, 1, 0)
     assert (planned.leaving, planned.later, planned.epoch, planned.anew) == ({0: (1, 2), 1: (1, 3)}, ["0@2,2"], 1, [])
     assert versions(lake.root, "t") == before
