@@ -37,19 +37,23 @@ def needed_ms(ages: dict[int, int], held: Sequence[Entry], *, now: int) -> int:
 
 
 def kept_ms(log: TopicLog, *, now: int, more: Sequence[Entry] = ()) -> int:
-    """`needed_ms` of all names of a topic that are kept, and of ``more``. Cost: the registry; where there are any, silver's history."""
-    held = [one for one in registry.entries(log.spark, log.root, log.uuid) if one.kept_until is not None and one.kept_until > now]
-    held = [one for one in [*held, *more] if one.copy is None]
+    """`needed_ms` of all snapshots of a topic that are versions of silver, and of ``more``.
+
+    Those whose time is over too, as long as `expire_snapshots` has not removed them: the newest stays however old it is.
+
+    Cost: the registry; where there are any, silver's history.
+    """
+    held = [one for one in [*registry.entries(log.spark, log.root, log.uuid), *more] if one.copy is None]
     return needed_ms(past.ages(log.spark, log.silver), held, now=now) if held else 0
 
 
 def raise_for(log: TopicLog, more: Sequence[Entry], *, now: int) -> None:
-    """Raise silver's retention, where it is shorter than the kept names and ``more`` need. Cost: as `kept_ms`, then at most one commit."""
+    """Raise silver's retention, where it is shorter than the snapshots and ``more`` need. Cost: as `kept_ms`, then at most one commit."""
     silver.follow(log.spark, log.silver, log.config, kept_ms(log, now=now, more=more), raising=True)
 
 
 def follow(log: TopicLog, config: TopicConfig, *, now: int) -> None:
-    """Give silver the properties that follow from a configuration and from the names that are kept. Cost: as `raise_for`."""
+    """Give silver the properties that follow from a configuration and from the snapshots that are kept. Cost: as `raise_for`."""
     silver.follow(log.spark, log.silver, config, kept_ms(log, now=now))
 
 

@@ -30,9 +30,8 @@ def maintain(log: TopicLog, end: LogEnd, expired: Sequence[str], *, now: int) ->
     """Everything but the expiry of snapshots, which comes before it; each part passes over what is done. See `SnapshotVerbs.maintain`."""
     compacted = {"bronze": _optimized_log(log, end), "silver": past.optimize(log.spark, log.silver, "bucket >= 0")}
     promoted = promote(log, now=now)
-    here = registry.entries(log.spark, log.root, log.uuid)
-    silver.follow(log.spark, log.silver, log.config, _needed(log, here, now=now))
-    dropped = _drop_copies(log, here)
+    keeping.follow(log, log.config, now=now)
+    dropped = _drop_copies(log, registry.entries(log.spark, log.root, log.uuid))
     vacuumed = [log.table, log.silver]
     if (table_properties.read(log.spark, log.quarantine) or {}).get(IDENTITY) == log.uuid:
         vacuumed.append(log.quarantine)
@@ -53,12 +52,6 @@ def _optimized_log(log: TopicLog, end: LogEnd) -> tuple[int, int]:
         f"(partition = {index} AND segment >= 0 AND segment < {tail.segment})" for index, tail in sorted(end.tails.items()) if tail.segment
     ]
     return past.optimize(log.spark, log.table, " OR ".join(closed), user_metadata=_note(end)) if closed else (0, 0)
-
-
-def _needed(log: TopicLog, here: Sequence[Entry], *, now: int) -> int:
-    """For how long removed files of silver must be kept so that every snapshot there is stays readable, the newest without a name too."""
-    versions = [one for one in here if one.copy is None]
-    return keeping.needed_ms(past.ages(log.spark, log.silver), versions, now=now) if versions else 0
 
 
 def promote(log: TopicLog, *, now: int) -> list[str]:

@@ -157,16 +157,16 @@ def require_replay(log: TopicLog, target: Target, end: LogEnd) -> None:
     """Refuse `keep` where the log cannot give, from the snapshot on, what the latest table was made of.
 
     Raises:
-        OffsetOutOfRange: the log starts above the snapshot's end, or ends before it.
+        OffsetOutOfRange: the log starts above the snapshot's end.
         LogIncomplete: a tombstone beyond the snapshot has expired: the replay would bring its key back. Or the log's records below the snapshot's
             end are not the snapshot's: an earlier restore took those away.
     """
     for index, mark in sorted(target.state.marks.items()):
         stop, tail = mark.offset + 1, end.tails[index]
-        if not tail.state.start <= stop <= tail.end:
+        if tail.state.start > stop:
             raise OffsetOutOfRange(
-                f"{log.name}: log=keep replays partition {index} from offset {stop} on, but its log holds offsets [{tail.state.start}, {tail.end})."
-                " Nothing was changed. Restore with log=truncate, or choose a later snapshot.", offset=stop, start=tail.state.start, end=tail.end,
+                f"{log.name}: log=keep replays partition {index} from offset {stop} on, but its log begins at {tail.state.start}. Nothing was"
+                " changed. Restore with log=truncate, or choose a later snapshot.", offset=stop, start=tail.state.start, end=tail.end,
             )  # fmt: skip
         if tail.state.deletes_from > stop:
             raise LogIncomplete(
@@ -174,11 +174,11 @@ def require_replay(log: TopicLog, target: Target, end: LogEnd) -> None:
                 " keys would come back. Nothing was changed. Restore with log=truncate, or choose a later snapshot.",
                 expected=stop, actual=tail.state.deletes_from, partition=index,
             )  # fmt: skip
-        shared = common_end(tail.state.epochs, mark.epoch, stop)
+        shared = min(common_end(tail.state.epochs, mark.epoch, stop), tail.end)
         if shared < stop:
             raise LogIncomplete(
-                f"{log.name}: the log of partition {index} has other records than the snapshot from offset {shared} on: an earlier restore took"
-                " those away. Nothing was changed. Restore with log=truncate.", expected=stop, actual=shared, partition=index,
+                f"{log.name}: the log of partition {index} has other records than the snapshot from offset {shared} on, or none: an earlier restore"
+                " took those away. Nothing was changed. Restore with log=truncate.", expected=stop, actual=shared, partition=index,
             )  # fmt: skip
 
 

@@ -120,6 +120,8 @@ class SnapshotVerbs:
         self.refresh()
         entry = point.named(self.log, name)
         if not dry_run:
+            # A restore that was cut off may need it.
+            self._ready()
             self._remove([entry])
         return SnapshotDeleted(self.name, entry.id.text, entry.name, dry_run)
 
@@ -282,8 +284,8 @@ class SnapshotVerbs:
             intent = restore.begin(self.log, target, cuts, end, mode=log, damaged=damaged, now=self.clock())
             if intent is not None:
                 restore.carry_out(self.log, log_end(self.log), intent, now=self.clock())
-                LOGGER.info("%s: restored to %s, log %s, epoch %d", self.name, report.to, log, report.epoch)
-                return report
+                LOGGER.info("%s: restored to %s, log %s", self.name, report.to, log)
+                return replace(report, epoch=intent.arguments["epoch"] or report.epoch)
         raise Conflict(f"{self.name}: other writers were first {ATTEMPTS} times in a row. Nothing was changed; try again later.")
 
     def _restorable(self, log: str, *, dry_run: bool) -> tuple[LogEnd, bool]:

@@ -45,13 +45,16 @@ class Past:
 
     def restore(self, name: str, mode: str) -> None:
         ends, rows = self.taken[name]
-        epoch, log_ends = self.topic.status().epoch, self.topic.ends()
+        before = self.topic.status()
+        epoch, log_ends = before.epoch, {part.partition: part.log_end_offset for part in before.partitions}
+        starts = {part.partition: part.log_start_offset for part in before.partitions}
         try:
             self.topic.restore(name, log=mode)
         except (LogIncomplete, OffsetOutOfRange):
             assert mode == "keep", "only a replay needs what an earlier restore took away"
             assert any(
-                self.model.log.get(partition, [])[:end] != self.logs[name].get(partition, [])[:end] or end > log_ends[partition]
+                self.model.log.get(partition, [])[:end] != self.logs[name].get(partition, [])[:end]
+                or not starts[partition] <= end <= log_ends[partition]
                 for partition, end in ends.items()
             )
             return

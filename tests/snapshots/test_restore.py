@@ -93,7 +93,7 @@ def test_keep_rewinds_the_table_and_the_next_merge_replays_the_log(lake: Lake) -
     orders.restore("s")
     put(orders, d="1")
     orders.merge()
-    with pytest.raises(LogIncomplete, match="other records than the snapshot from offset 2 on"):
+    with pytest.raises(LogIncomplete, match="other records than the snapshot from offset 2 on, or none"):
         orders.restore(late, log="keep")
     back = orders.restore("late")
     assert (back.anew, back.ends, back.epoch) == ([0], {0: 5, 1: 0}, 2)
