@@ -95,8 +95,8 @@ __version__ = "0.1.0"
 __all__ = [
     "Appended", "Bootstrap", "CommitLog", "Committed", "Conflict", "Damaged", "ExpectedOffsetMismatch", "Exported", "FencedEpoch",
     "Fetched", "GateFailed", "GroupLag", "Invalid", "InvalidConfig", "InvalidRecords", "InvalidRequest", "Lag", "Lake", "LakelogError",
-    "Loaded", "LogIncomplete", "Maintained", "Merged", "NotFound", "NotReady", "OffsetOutOfRange", "OrderingRule", "PartitionStatus", "Position",
-    "Refused", "Repaired", "Requeued", "Restored", "Snapshot", "SnapshotDeleted", "Topic", "TopicDeleted", "TopicDescription",
+    "Loaded", "LogIncomplete", "Maintained", "Merged", "NotFound", "NotReady", "OffsetOutOfRange", "OrderingRule", "PartitionStatus",
+    "Position", "Refused", "Repaired", "Requeued", "Restored", "Snapshot", "SnapshotDeleted", "Topic", "TopicDeleted", "TopicDescription",
     "TopicNotFound", "TopicStatus", "Truncated", "Upgraded", "Validated", "Verified", "VersionMismatch", "local_session", "types_like",
 ]  # fmt: skip
 

@@ -48,7 +48,7 @@ class Validated(Result):
 
     VALID: it goes on. DIVERGING: a restore cut away what it read from ``position`` on; undo that, and go on from there (of one partition
     ``offset`` and ``epoch`` say the same). SNAPSHOT: the log no longer tells all that it has not read; load the snapshot ``snapshot`` (its
-    name; None where it has none), silver's ``version``, and go on from its end offsets ``ends`` and ``epoch``.
+    name or id; None: `Topic.bootstrap`), silver's ``version``, and go on from its end offsets ``ends`` and ``epoch``.
     """
 
     topic: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 
-from lakelog.log.tail import LogEnd
+from lakelog.log.tail import LogEnd, log_end
 from lakelog.operations import truncate
 from lakelog.operations.truncate import Held
 from lakelog.reader_results import Committed, Lag, Position, Truncated
@@ -90,11 +90,16 @@ class LogRetention(LogReading):
         Cost: a merge; then a look at the offsets below the new start, a small file per partition twice, and the removal: whole directories for
         closed segments, a rewrite of the files across the new start. Appends meanwhile are told to try again.
         """
-        if not dry_run:
+        if dry_run:
+            self.refresh()
+        else:
             self._ready()
+        place = point.place_of(point.named(self.log, to_snapshot))
+        if not dry_run:
+            # What would be refused is so before anything is merged.
+            truncate.require_possible(self.log, log_end(self.log, pin=True), place, self._held())
             while self.merge().remaining:
                 pass
-        place = point.place_of(point.named(self.log, to_snapshot))
         done = truncate.truncate(self.log, place, self._held, dry_run=dry_run, now=self.clock())
         if not dry_run:
             LOGGER.info("%s: truncated to %s: %d records removed", self.name, done.to_offsets, done.records)

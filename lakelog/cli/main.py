@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakelog.cli import output, snapshots, transfer
+from lakelog.cli import output, snapshots
 from lakelog.cli.context import Call, Config, Debug, Json, Name, Root, Yes, verb
 from lakelog.cli.failure import failure, in_cli
 from lakelog.cli.interrupt import Signals
@@ -34,7 +34,6 @@ app = typer.Typer(
 )
 app.add_typer(topics, name="topic")
 app.add_typer(lakes, name="lake")
-app.add_typer(readers)
 
 At = Annotated[
     str | None, typer.Option("--at", metavar="POINT", help="As it was: a snapshot's name, a silver version, or a time (ISO 8601, UTC).")
@@ -233,7 +232,7 @@ def verify(
 
 
 snapshots.register(app)
-app.add_typer(transfer.snapshots, name="snapshot")
+app.add_typer(readers)
 
 
 @verb(app, example="lakelog doctor")

@@ -94,7 +94,7 @@ def _by_partition(log: TopicLog) -> DataFrame:
             F.coalesce(F.sum(F.when(F.col("end").isNull(), F.col("records") - F.col("unmarked"))), F.lit(0)).alias("unended"),
             F.coalesce(F.sum(lacking), F.lit(0)).alias("missing"),
             F.count_if(ours & (F.col("last") > F.col("end"))).alias("outside"),
-            F.coalesce(F.sum(F.when(ours & (F.col("end") >= cleaned), F.col("claimed"))), F.lit(0)).alias("claimed"),
+            F.coalesce(F.sum(F.when(ours & (F.col("end") >= cleaned), F.coalesce("claimed", "records"))), F.lit(0)).alias("claimed"),
             F.max("end").alias("reached"),
             F.min("first").alias("first"),
             F.first("state", ignorenulls=True).alias("state"),

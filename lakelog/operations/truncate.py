@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakelog.delta import tables
 from lakelog.errors import Conflict, Damaged, OffsetOutOfRange, Refused
@@ -100,13 +100,8 @@ def truncate(log: TopicLog, snapshot: SnapshotPlace, holders: Holders, *, dry_ru
             state.require_writable(log, end)
         planned = _planned(log, end, snapshot, holders())
         if dry_run or planned.from_offsets == planned.to_offsets:
-            return planned if dry_run else _with(planned, dry_run=False)
-        if planned.blockers:
-            raise Refused(
-                f"{log.name}: the log is still needed below {snapshot}: {'; '.join(planned.blockers)}. Nothing was changed. Wait until they have moved"
-                " on, let their registration or keep end, or truncate to an older snapshot.",
-                name="LOG_HELD", expected=planned.from_offsets, actual=planned.to_offsets, blockers=planned.blockers,
-            )  # fmt: skip
+            return planned if dry_run else replace(planned, dry_run=False)
+        _refuse(log, snapshot, planned)
         identity, starts = uuid.uuid4().hex, planned.to_offsets
         merged = progress(log.spark, log.silver, from_rows=True).next
         if any(merged[index] < start for index, start in starts.items()):
@@ -123,24 +118,40 @@ def truncate(log: TopicLog, snapshot: SnapshotPlace, holders: Holders, *, dry_ru
         }  # fmt: skip
         if state.change_state(log, end, states, "intent", now=now):
             carry_out(log, log_end(log, pin=True), intent, now=now)
-            return _with(planned, dry_run=False)
+            return replace(planned, dry_run=False)
     raise Conflict(f"{log.name}: other writers were first {ATTEMPTS} times in a row. Nothing was changed; try again later.")
 
 
-def _with(planned: Truncated, *, dry_run: bool) -> Truncated:
-    import dataclasses
-
-    return dataclasses.replace(planned, dry_run=dry_run)
-
-
-def _planned(log: TopicLog, end: LogEnd, snapshot: SnapshotPlace, held: Held) -> Truncated:
-    states = {index: tail.state for index, tail in end.tails.items()}
+def _require_sound(log: TopicLog, end: LogEnd, snapshot: SnapshotPlace, held: Held) -> None:
+    """The log is covered where it begins later, and the snapshot holds records of this log alone."""
     require_covered(log, end, held)
-    if not positions.on_history(states, end.ends(), snapshot):
+    if not positions.on_history({index: tail.state for index, tail in end.tails.items()}, end.ends(), snapshot):
         raise OffsetOutOfRange(
             f"{log.name}: {snapshot} holds records that the log does not: a restore cut them away. Nothing was changed. Truncate to a snapshot of"
             " the present log.", starts=end.starts(), ends=end.ends(), snapshot=dict(snapshot.ends),
         )  # fmt: skip
+
+
+def require_possible(log: TopicLog, end: LogEnd, snapshot: SnapshotPlace, held: Held) -> None:
+    """Refuse a truncation as `truncate` would, by what log and holders say. Cost: none."""
+    states = {index: tail.state for index, tail in end.tails.items()}
+    _require_sound(log, end, snapshot, held)
+    starts = new_starts(states, snapshot)
+    _refuse(log, snapshot, Truncated(log.name, str(snapshot.point), end.starts(), starts, 0, 0, 0, blockers(states, starts, held), True))
+
+
+def _refuse(log: TopicLog, snapshot: SnapshotPlace, planned: Truncated) -> None:
+    if planned.blockers:
+        raise Refused(
+            f"{log.name}: the log is still needed below {snapshot}: {'; '.join(planned.blockers)}. Nothing was changed. Wait until they have moved"
+            " on, let their registration or keep end, or truncate to an older snapshot.",
+            name="LOG_HELD", expected=planned.from_offsets, actual=planned.to_offsets, blockers=planned.blockers,
+        )  # fmt: skip
+
+
+def _planned(log: TopicLog, end: LogEnd, snapshot: SnapshotPlace, held: Held) -> Truncated:
+    _require_sound(log, end, snapshot, held)
+    states = {index: tail.state for index, tail in end.tails.items()}
     starts = new_starts(states, snapshot)
     found = _below(log, end, starts)
     return Truncated(

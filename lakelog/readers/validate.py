@@ -90,7 +90,7 @@ def require_valid(log: TopicLog, end: LogEnd, position: Position, snapshots: Sna
         )  # fmt: skip
     if found.answer == SNAPSHOT:
         index = next(index for index, tail in sorted(end.tails.items()) if _needs_snapshot(position, index, end))
-        place = None if found.ends is None else SnapshotPlace(found.epoch or 0, found.ends, found.snapshot, found.version)
+        place = None if found.ends is None else SnapshotPlace(found.epoch or 0, found.ends, version=found.version, id=found.snapshot)
         raise _out_of_range(log, end, index, position.offsets[index], place)
 
 
@@ -108,7 +108,9 @@ def _said(log: TopicLog, found: Answer) -> Validated:
     one = found.snapshot
     if one is None:
         return Validated(log.name, found.answer, found.offset, found.epoch)
-    return Validated(log.name, found.answer, epoch=one.epoch, snapshot=one.name, ends=dict(sorted(one.ends.items())), version=one.version)
+    return Validated(
+        log.name, found.answer, epoch=one.epoch, snapshot=one.name or one.id, ends=dict(sorted(one.ends.items())), version=one.version
+    )
 
 
 def _require_fitting(log: TopicLog, end: LogEnd, position: Position) -> None:
@@ -152,7 +154,7 @@ def _out_of_range(log: TopicLog, end: LogEnd, partition: int, offset: int, snaps
         )
     more: dict[str, Any] = {}
     if snapshot is not None:
-        more = {"snapshot": snapshot.name, "version": snapshot.version, "ends": dict(snapshot.ends), "epoch": snapshot.epoch}
+        more = {"snapshot": snapshot.point, "version": snapshot.version, "ends": dict(snapshot.ends), "epoch": snapshot.epoch}
     return OffsetOutOfRange(
         f"{log.name}: offset {offset} is out of range: {why}.{todo}", partition=partition, offset=offset, start=start, end=log_end,
         deletes_from=deletes_from, **more,

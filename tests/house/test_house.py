@@ -15,8 +15,8 @@ ROOT = Path(__file__).parent.parent.parent
 # Imports go down this list; within a wing, to the left.
 FLOORS: dict[str, tuple[str, ...]] = {
     "cli": (
-        "settings", "root", "interrupt", "failure", "input", "progress", "output", "told", "rows", "doctor", "demo", "context", "topics", "snapshots",
-        "transfer", "readers", "main",
+        "settings", "root", "interrupt", "failure", "input", "progress", "output", "told", "rows", "doctor", "demo", "context", "topics",
+        "snapshots", "readers", "main",
     ),
     "lake": ("query", "lake_table", "lake_snapshots", "lake_import", "lake"),
     "": ("reading", "retention", "topic", "commit_log"),

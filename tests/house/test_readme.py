@@ -108,7 +108,7 @@ def test_every_command_is_in_the_readme_and_has_help(cli: Callable[..., Answer])
     names = re.findall(r"^  (\w+)  ", shown, re.MULTILINE)
 
     verbs = ["append", "merge", "sql", "latest", "status", "verify", "restore", "maintain", "doctor", "demo"]
-    assert names == [*verbs, "topic", "lake", "read", "commit", "lag", "truncate", "quarantine", "snapshot"]
+    assert names == [*verbs, "topic", "lake", "snapshot", "quarantine", "read", "commit", "lag", "truncate"]
     for name in names:
         assert f"| `lakelog {name}" in README
         assert "Usage: lakelog " + name in cli(f"{name} --help").out

@@ -101,7 +101,7 @@ def _snapshot_and_tail(lake: Lake, kind: Kind, logs: list[list[Record]], chance:
         else:
             with pytest.raises(OffsetOutOfRange):
                 topic.bootstrap(name)
-            with pytest.raises(OffsetOutOfRange, match="Load snapshot s"):
+            with pytest.raises(OffsetOutOfRange, match="Load the snapshot s"):
                 topic.read(since=Position(ends, 0))
     begin = topic.bootstrap()
     topics.same(topic, model, shown(caught_up(topic, model, loaded(begin.rows), begin.position, None)), wanted)

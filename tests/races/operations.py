@@ -94,7 +94,7 @@ def _beside(operation: Operation, lake: Lake, other_first: bool, begun: bool) ->
         assert {shown[name] for name in SETTINGS} == {(1000, "topic"), (3_600_000, "topic"), (604_800_000, "default")}
 
 
-def _truncate_log(operation: Operation, lake: Lake, other_first: bool, begun: bool) -> None:
+def _cut(operation: Operation, lake: Lake, other_first: bool, begun: bool) -> None:
     """The log begins at the snapshot's end or where it began, never between; whoever writes next finishes what was begun."""
     for verb in ("append", "again") if other_first else ("again", "append"):
         if verb == "append":
@@ -328,7 +328,7 @@ OPERATIONS = {
         Operation("rebuild", "sound", lambda lake: lake.topic("t").merge(rebuild=True), _beside),
         Operation("types", "sound", lambda lake: lake.topic("t").configure(value=WIDER), _beside),
         Operation("settings", "sound", lambda lake: lake.topic("t").configure(SETTINGS), _beside),
-        Operation("truncate_log", "snapshot", lambda lake: lake.topic("t").truncate("s"), _truncate_log),
+        Operation("cut", "covered", lambda lake: lake.topic("t").truncate("s"), _cut),
         Operation("commit", "sound", lambda lake: lake.topic("t").commit("g", Position(ENDS, 0)), _commit),
         Operation("create", "nothing", create, _create),
         Operation("delete", "sound", lambda lake: lake.delete_topic("t"), _delete),

@@ -41,7 +41,7 @@ LEAST: dict[str, int] = {
     "truncate": 7,
     "keep": 4,
     "maintain": 6,
-    "truncate_log": 4,
+    "cut": 4,
     "commit": 2,
 }
 
@@ -66,9 +66,9 @@ def templates(spark: SparkSession, folder: Path, names: set[str]) -> dict[str, s
         shutil.copytree(folder / "sound", folder / "restored")
         log = Lake(spark, str(folder / "restored" / "lake"), clock=lambda: NOON).topic("t").bronze
         spark.sql(f"RESTORE {log.sql()} TO VERSION AS OF {before}")
-    if "snapshot" in names:
-        shutil.copytree(folder / "sound", folder / "snapshot")
-        topic = Lake(spark, str(folder / "snapshot" / "lake"), clock=lambda: NOON).topic("t")
+    if "covered" in names:
+        shutil.copytree(folder / "sound", folder / "covered")
+        topic = Lake(spark, str(folder / "covered" / "lake"), clock=lambda: NOON).topic("t")
         topic.configure({"segment.bytes": 14})
         topic.append(records(MORE))
         topic.snapshot("s")
@@ -157,8 +157,8 @@ def test_every_operation_killed_at_every_step(spark: SparkSession, tmp_path: Pat
 @pytest.mark.long
 def test_a_truncation_and_a_commit_of_a_position_killed_at_every_step(spark: SparkSession, tmp_path: Path) -> None:
     """The log begins where it began or at the snapshot's end; a group is registered or not."""
-    runs = killed(spark, tmp_path, ["truncate_log", "commit"], every=True)
-    assert {name for name, _, steps in runs if steps >= LEAST[name]} == {"truncate_log", "commit"}
+    runs = killed(spark, tmp_path, ["cut", "commit"], every=True)
+    assert {name for name, _, steps in runs if steps >= LEAST[name]} == {"cut", "commit"}
     assert [wrong for run in runs if (wrong := gone_on(spark, tmp_path, run))] == []
 
 
