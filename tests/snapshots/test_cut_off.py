@@ -80,10 +80,11 @@ def gone_on(spark: SparkSession, folder: Path, name: str, step: int, other_first
     return None
 
 
+@pytest.mark.long
 def test_a_restore_cut_off_between_bronze_and_silver_is_finished_by_the_next_append(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The quick suite's share: the log is cut, the latest table is still the old one."""
+    """The log is cut, the latest table is still the old one."""
     template(spark, tmp_path, "truncate")
     # The intent, the quarantine made, its records, bronze cut; then silver.
     assert gone_on(spark, tmp_path, "truncate", 5, True, monkeypatch) is None

@@ -48,6 +48,7 @@ def aged(lake: Lake, clock: Clock, days: int) -> Lake:
     return Lake(lake.spark, str(later), clock=clock)
 
 
+@pytest.mark.long
 def test_what_is_kept_outlives_vacuum_and_what_is_not_is_gone(lake: Lake, clock: Clock) -> None:
     orders = topic(lake, **{"snapshot.retention.ms": DAY})
     put(orders, a="1")
