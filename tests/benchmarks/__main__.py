@@ -1,17 +1,17 @@
-"""``python -m tests.benchmarks [first|merge|append|all]``: what lakelog costs next to the recipes, one table, as figures of one run."""
+"""``python -m tests.benchmarks [first|merge|append|snapshot|all]``: what lakelog costs next to the recipes, one table, as figures of one run."""
 
 from __future__ import annotations
 
 import argparse
 
-from tests.benchmarks import append, first, merge
+from tests.benchmarks import append, first, merge, snapshots
 from tests.benchmarks.table import head
 
 
 def main() -> None:
     """Parse the arguments and run."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("what", nargs="?", default="all", choices=["first", "merge", "append", "all"])
+    parser.add_argument("what", nargs="?", default="all", choices=["first", "merge", "append", "snapshot", "all"])
     loads = parser.add_argument_group("first")
     loads.add_argument("--records", default="4", help="million records of the first load (default 4)")
     loads.add_argument("--loads", type=int, default=3, help="first loads of each kind (default 3)")
@@ -23,6 +23,9 @@ def main() -> None:
     appends = parser.add_argument_group("append")
     appends.add_argument("--rounds", type=int, default=9, help="appends of each kind (default 9)")
     appends.add_argument("--commits", type=int, default=10_000, help="commits of the long log (default 10000)")
+    restores = parser.add_argument_group("snapshot")
+    restores.add_argument("--tables", default="0.1,10", help="million keys of the tables compared (default 0.1,10)")
+    restores.add_argument("--restores", type=int, default=3, help="restores of each kind (default 3)")
     options = parser.parse_args()
     head()
     if options.what in ("first", "all"):
@@ -33,6 +36,8 @@ def main() -> None:
             merge.main(int(float(keys) * 1_000_000), sizes, options.batches, options.contenders.split(","))
     if options.what in ("append", "all"):
         append.main(options.rounds, options.commits)
+    if options.what in ("snapshot", "all"):
+        snapshots.main([int(float(size) * 1_000_000) for size in options.tables.split(",")], options.restores)
 
 
 if __name__ == "__main__":

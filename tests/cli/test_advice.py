@@ -82,6 +82,7 @@ def here(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return tmp_path
 
 
+@pytest.mark.long
 def test_advice_is_followed(here: Path, cli: Cli, spark: SparkSession) -> None:
     follow(cli, "topic list")
     lake = Lake(spark, str(here / "lake"))

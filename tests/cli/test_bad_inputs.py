@@ -42,12 +42,19 @@ OPENING = [
     "append orders good.ndjson", "append orders -", "append orders good.ndjson --bulk", "merge orders", "merge orders prices", "sql 'SELECT 1'",
     "latest orders", "latest orders --deleted", "read orders", "status", "status orders", "verify orders", "topic list", "topic describe orders",
     "topic configure orders --unset segment.ms", "topic delete orders --yes", "topic delete orders --dry-run", "lake describe",
-    "lake configure --unset log.roll.ms",
+    "lake configure --unset log.roll.ms", "snapshot create orders", "snapshot create --all --name a", "snapshot list", "snapshot list orders",
+    "snapshot describe orders latest", "snapshot diff orders 0", "snapshot delete orders a --yes", "snapshot export orders ./out",
+    "restore orders --to a --yes", "restore orders --to a --dry-run", "restore --all --to a --yes", "maintain orders", "quarantine list orders",
+    "quarantine requeue orders", "read orders --since start", "read orders --follow", "commit orders billing", "lag", "lag orders",
+    "truncate orders --to-snapshot a --yes",
 ]  # fmt: skip
 CREATING = "topic create other"
 OF_A_TOPIC = [
     "append {} good.ndjson", "append {} good.csv", "append {} good.parquet", "append {} -", "append {} good.ndjson --bulk", "merge {}", "latest {}",
     "latest {} --deleted", "read {}", "status {}", "verify {}", "topic describe {}", "topic configure {} --unset segment.ms",
+    "snapshot create {}", "snapshot list {}", "snapshot describe {} latest", "snapshot diff {} 0", "snapshot delete {} a --yes",
+    "snapshot export {} ./out", "restore {} --to a --yes", "maintain {}", "quarantine list {}", "quarantine requeue {}", "read {} --since end",
+    "commit {} billing", "lag {}", "truncate {} --to-snapshot a --yes",
 ]  # fmt: skip
 
 # ---- told without Spark ----
@@ -78,6 +85,13 @@ FLAGS = [
         "append orders good.ndjson --epoch -1", "append orders good.ndjson --chunk 0", "append orders good.ndjson --expected-offset 5",
         "append orders good.ndjson --expected-offset 0:x", "append orders good.ndjson --bulk --token t", "append orders - --bulk",
         "append orders good.ndjson --bulk --epoch 0", "merge orders --max-records 0", "merge orders --expected-version -1",
+        "snapshot create", "snapshot create orders --all", "snapshot create --all", "snapshot create --all --name a --at 3",
+        "snapshot create orders --name a --keep soon", "snapshot create orders --name a --keep -1", "snapshot diff orders",
+        "snapshot describe orders", "snapshot delete orders", "snapshot export orders", "snapshot import", "restore", "restore orders", "restore --all",
+        "restore orders --all --to a", "restore orders --to a --log half", "maintain", "quarantine list", "quarantine requeue",
+        "quarantine requeue orders --partition -1", "quarantine list orders --format tabel", "commit", "commit orders", "truncate orders",
+        "snapshot diff orders 0 --format tabel", "read orders --since start --offset 3", "read orders --follow --json",
+        "read orders --follow --limit 0", "verify orders --sample much",
         f"append orders - good.ndjson {IN}", f"append orders good.ndjson --problems nowhere/bad.txt {IN}", f"topic create x --partitions many {IN}",
     ),  # fmt: skip
     *bad("INVALID_REQUEST", 2, *[(f"{verb} --format tabel {IN}", "Did you mean table?")
@@ -147,8 +161,12 @@ BY_SPARK = [
     *bad("EXPECTED_OFFSET_MISMATCH", 4, (f"append orders good.ndjson --expected-offset 0:9 {IN}", "the log ends at 1")),
     *bad("VERSION_MISMATCH", 4, f"merge orders --expected-version 9 {IN}"),
     *bad("RULE_CHANGED", 4, (f"merge changed {IN}", "`lakelog merge changed --rebuild`"), (f"merge orders changed {IN}", "merge changed --rebuild")),
-    *bad("DAMAGED", 70, f"latest hurt {IN}", f"latest hurt --deleted {IN}", f"sql 'SELECT * FROM hurt' {IN}", f"merge hurt {IN}", f"verify hurt {IN}"),
-    *bad("SNAPSHOT_NOT_FOUND", 5, f"latest orders --at 99 {IN}", f"latest orders --at 1999-01-01 {IN}", f"latest orders --deleted --at 99 {IN}"),
+    *bad("DAMAGED", 70, f"latest hurt {IN}", f"latest hurt --deleted {IN}", f"sql 'SELECT * FROM hurt' {IN}", f"merge hurt {IN}", f"snapshot create hurt {IN}"),
+    *bad("SNAPSHOT_NOT_FOUND", 5, f"latest orders --at 99 {IN}", f"latest orders --at 1999-01-01 {IN}", f"latest orders --deleted --at 99 {IN}",
+         *[(f"{verb} {IN}", "snapshot") for verb in (
+             "latest orders --at a", "sql 'SELECT * FROM orders' --at a", "snapshot describe orders a", "snapshot delete orders a --yes",
+             "snapshot export orders ./out --snapshot a", "restore orders --to a --yes", "restore orders --to a --dry-run",
+             "restore --all --to a --yes", "truncate orders --to-snapshot a --yes", "snapshot diff orders a", "snapshot diff orders 0 a")]),
     *bad("OFFSET_OUT_OF_RANGE", 5, (f"read orders --offset 9 {IN}", "[0, 1)")),
     *bad("UNKNOWN_TABLE", 5, (f"sql 'SELECT * FROM order' {IN}", "orders_deleted"), (f"sql 'DESCRIBE nowhere' {IN}", "Views: ")),
     *bad("UNKNOWN_TOPIC", 5, (f"topic delete order --yes {IN}", "Did you mean orders?"), (f"merge orders order {IN}", "Did you mean orders?")),
@@ -164,7 +182,12 @@ BY_SPARK = [
     *bad("INVALID_CONFIG", 2, f"topic configure orders --value INT {IN}", f"topic configure orders --config silver.buckets=2 {IN}",
          f"topic configure orders --config compaction.strategy=column {IN}",
          (f"lake configure --config log.cleaner.compaction.strategy=column {IN}", "")),
-    *bad("INVALID_REQUEST", 2, (f"topic delete orders {IN}", "--yes")),
+    *bad("INVALID_REQUEST", 2, (f"topic delete orders {IN}", "--yes"),
+         (f"truncate orders --to-snapshot latest {IN}", "--yes"), f"read orders --since '{{broken' {IN}", f"commit orders billing soon? {IN}",
+         f"commit orders '' {IN}", f"verify orders --sample 0 {IN}", f"verify orders --sample 2 {IN}"),
+    *bad("NOT_AN_EXPORT", 5, f"snapshot import ./lake/orders {IN}", f"snapshot import ./nowhere {IN}"),
+    *bad("NOT_EMPTY", 2, f"snapshot export orders ./lake {IN}"),
+    *bad("INVALID_SNAPSHOT_NAME", 2, *[f"snapshot create orders --name {name} {IN}" for name in ("latest", "now", "7days", "a@b", "''")]),
 ]  # fmt: skip
 
 
@@ -243,6 +266,12 @@ def test_what_needs_no_spark(group: str, inside: Path, cli: Cli, monkeypatch: py
 @pytest.mark.parametrize("case", BY_SPARK, ids=[f"{case.name} {case.call} {case.stdin.strip()}".strip() for case in BY_SPARK])
 def test_what_spark_finds(case: Case, inside: Path, cli: Cli) -> None:
     check(case, cli)
+
+
+def test_verify_reports_what_is_wrong_with_a_damaged_topic(inside: Path, cli: Cli) -> None:
+    answer = cli(f"verify hurt {IN}")
+    assert answer.code == 70
+    assert "1 problem" in answer.out and "the control rows of silver are not as lakelog left them" in answer.out
 
 
 def test_every_bad_record_is_listed_in_a_file_with_its_place(place: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

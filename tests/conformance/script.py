@@ -64,7 +64,7 @@ def script(case: Case) -> Script:
             alone = alone or "token" in step
         elif do in ("expect", "read", "fetch"):
             rounds[-1].looks.append((number, step))
-        elif do == "merge" and not case.exact and "as" not in step:
+        elif do == "merge" and not case.exact and "as" not in step and not _looked_at_since_a_restore(stretches[-1]):
             rounds[-1].again = rounds[-1].again or rounds[-1].append is None or _merged_before(case.steps, number)
         else:
             arguments = {name: value for name, value in step.items() if name not in ("do", "now", "expect")}
@@ -79,6 +79,13 @@ def script(case: Case) -> Script:
     rounds = [len(stretch.rounds) for stretch in stretches] if looked else None
     signature = json.dumps([case.topic, case.exact, events, looked, rounds, case.id if alone else None], sort_keys=True)
     return Script(case, signature, stretches)
+
+
+def _looked_at_since_a_restore(stretch: Stretch) -> bool:
+    """Whether a merge would change what this stretch has looked at: a restore left something to merge, nothing was appended since."""
+    return (
+        stretch.event is not None and stretch.event[0] == "restore" and stretch.rounds[-1].append is None and bool(stretch.rounds[-1].looks)
+    )
 
 
 def _merged_before(steps: list[Step], number: int) -> bool:

@@ -8,6 +8,9 @@ from __future__ import annotations
 # Steps that run.
 VERBS = {"append", "merge", "configure", "rebuild", "read", "expect", "snapshot", "snapshots", "load", "expire_snapshots", "restore",
          "fetch", "truncate_log"}  # fmt: skip
+# Cases with these steps stand alone in topics of their own and take ten verbs each: they belong to the long suite (and tests/snapshots and
+# tests/readers to the quick one).
+LONG_VERBS = {"snapshot", "snapshots", "load", "expire_snapshots", "restore", "fetch", "truncate_log"}
 # Steps that are passed over as long as they cannot run: the case is run in part, what they would have changed is not compared, and a case that
 # passes so counts as waiting.
 PASSED_OVER = {"roll", "clean"} - VERBS
@@ -39,4 +42,6 @@ DELETE_RETENTION_MS = 86_400_000
 METHODS = {"rebuild": "merge", "expect": "latest", "load": "latest", "truncate_log": "truncate"}
 # Rules that cases rest on, and for which no case runs at all, or none without a step passed over. Each later part takes some off.
 RULES_NOT_RUN = {4, 28, 29, 30, 38, 39, 40, 42, 47, 49, 52, 53, 54, 55, 56, 57, 59, 60, 61, 62, 64, 68}
+# Rules whose cases all have steps of LONG_VERBS.
+RULES_RUN_LONG = {43, 82, 84, 85, 86, 89, 90, 91, 92, 93, 94, 95, 96, 97, 98, 99, 102, 103}
 RULES_RUN_IN_PART = {5, 6, 9, 10, 11, 13, 14, 15, 16, 17, 21, 22, 26, 32, 33, 35, 36, 37, 43, 51}

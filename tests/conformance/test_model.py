@@ -7,7 +7,7 @@ from typing import Any
 from tests.conformance.cases import DEFAULT, START, Case, model_record, model_rule, read, waits_for
 from tests.oracle import Model
 
-NOT_MODELLED = ("rebuild", "configure")
+NOT_MODELLED = ("rebuild", "configure", "restore")
 
 
 def _disagreements(case: Case) -> list[Any]:

@@ -177,6 +177,7 @@ def test_a_rebuild_whose_topic_is_deleted_meanwhile_makes_no_table(lake: Lake, m
     lake.create_topic("t", key="STRING", value="STRING")
 
 
+@pytest.mark.long
 def test_a_half_left_name_can_be_deleted_and_created(lake: Lake, tmp_path: Path) -> None:
     """An orphan that lakelog's writer made, data files before the first commit of a table, a table without its log: none blocks the name."""
     lake.create_topic("first")

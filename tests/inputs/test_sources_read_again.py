@@ -44,6 +44,7 @@ def test_a_file_that_gained_records_fails_and_nothing_is_written(lake: Lake, tmp
     assert versions(lake.root, topic.name) == before
 
 
+@pytest.mark.long
 def test_a_file_that_lost_records_is_told_and_the_commit_can_be_taken_back(lake: Lake, tmp_path: Path) -> None:
     topic = lake.create_topic("loses", key="STRING", value="STRING")
     path = tmp_path / "a.parquet"

@@ -24,6 +24,7 @@ def cut(*_: Any, **__: Any) -> None:
     raise Cut
 
 
+@pytest.mark.long
 def test_a_deletion_that_is_cut_off_is_finished_by_the_next_writer(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     for number, write in enumerate(("append", "merge", "create", "delete")):
         name = f"t{number}"

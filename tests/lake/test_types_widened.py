@@ -83,6 +83,7 @@ def test_a_change_of_types_that_is_cut_off_anywhere_is_finished_by_the_next_writ
         assert topic.types.value.simpleString() == "struct<v:bigint,note:string>"
 
 
+@pytest.mark.long
 def test_silver_restored_to_before_a_change_of_types_follows_again(lake: Lake) -> None:
     topic = lake.create_topic("t", key="STRING", value="v INT", config=BY_V)
     topic.append([order("a", 1), order("b", 2)])

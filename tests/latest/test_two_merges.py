@@ -118,6 +118,7 @@ def test_a_rebuild_does_not_move_progress_backwards(lake: Lake, monkeypatch: pyt
     assert (rebuilt.to_offsets, live(topic)) == ({0: 2}, {"a": "v", "b": "v"})
 
 
+@pytest.mark.long
 def test_a_latest_table_that_is_gone_or_broken_is_never_made_anew_in_silence(lake: Lake) -> None:
     topic = lake.create_topic("t", key="STRING", value="STRING")
     topic.append([record("a", 0), record("b", 0)])

@@ -109,6 +109,7 @@ def _snapshot_and_tail(lake: Lake, kind: Kind, logs: list[list[Record]], chance:
     assert verified.problems == [] and (verified.base is None) == (not any(starts.values()))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.name in ("offset", "header-barriers")], ids=str)
 def test_a_snapshot_and_the_log_from_its_end_are_the_latest_table(kind: Kind, lake: Lake) -> None:
     """A reader may begin at any snapshot, stop, and go on: it ends with the table that everybody else has, or is told what to load."""

@@ -91,6 +91,7 @@ def _law(lake: Lake, kind: Kind, logs: list[list[Record]], chance: random.Random
     past.merge()
 
 
+@pytest.mark.long
 def test_after_a_restore_the_table_is_the_snapshots_and_all_goes_on_from_there(lake: Lake) -> None:
     kind = next(kind for kind in KINDS if kind.name == "header")
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 COMMITS = 150
 
 
+@pytest.mark.long
 def test_appends_and_merges_read_the_end_of_the_log_alone(lake: Lake) -> None:
     lake.create_topic("long", key="STRING", value="STRING")
     table = Path(lake.root) / "long" / "bronze"

@@ -53,6 +53,7 @@ def test_records_after_a_restore_of_the_log_are_never_skipped(lake: Lake, monkey
     assert [(row["partition"], row["offset"], row["epoch"]) for row in rows] == [(0, 0, 0), (0, 1, 0), (0, 2, 0), (0, 3, 1), (1, 0, 0)]
 
 
+@pytest.mark.long
 def test_a_repair_that_is_cut_off_is_finished_by_the_next_writer(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     from lakelog.operations import repair
 
@@ -84,6 +85,7 @@ def test_a_repair_that_is_cut_off_is_finished_by_the_next_writer(lake: Lake, mon
     assert (live(topic), topic.verify().problems) == (dict.fromkeys("bcde", "v"), [])
 
 
+@pytest.mark.long
 def test_a_restore_to_a_time_is_judged_by_the_rows(lake: Lake) -> None:
     """Delta notes that time in a zone nobody else knows; the other writer's rows are there, or they are not."""
     topic = lake.create_topic("t", key="STRING", value="STRING")

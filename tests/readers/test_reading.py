@@ -125,6 +125,7 @@ def test_what_is_no_position_of_this_topic_is_refused(lake: Lake) -> None:
         topic.read(max_records=5)  # type: ignore[call-overload]
 
 
+@pytest.mark.long
 def test_a_log_changed_by_hand_and_repaired_sends_readers_back_to_where_it_parted(lake: Lake, spark: SparkSession) -> None:
     topic = orders(lake, 1)
     put(topic, (0, "a", "1"))

@@ -24,6 +24,7 @@ def as_it_is(topic: Topic) -> tuple[object, ...]:
     return topics.silver(topic), tail, start.offsets, topic.ends(), topic.status().epoch, str(topic.rule), settings, topic.describe().value
 
 
+@pytest.mark.long
 def test_an_import_is_the_original_under_another_root(spark: SparkSession, tmp_path: Path) -> None:
     topic = create(Lake(spark, str(tmp_path / "one"), clock=lambda: NOON))
     topic.append(records(MERGED))

@@ -70,6 +70,7 @@ def test_the_log_is_cut_off_below_a_snapshot_and_everything_goes_on(lake: Lake, 
     assert (status.records, [part.log_start_offset for part in status.partitions], status.intent) == (3, [6, 3], None)
 
 
+@pytest.mark.long
 def test_a_log_emptied_by_truncation_still_knows_its_end(lake: Lake) -> None:
     topic = orders(lake, 1)
     put(topic, (0, "a", "1"), (0, "b", "1"))
@@ -115,6 +116,7 @@ def test_a_registered_reader_holds_the_log_until_it_moves_on_or_expires(lake: La
     assert [one.group for one in topic.lag().groups] == ["fast"]
 
 
+@pytest.mark.long
 def test_groups_of_all_topics_share_a_table_and_do_not_mix(lake: Lake) -> None:
     one, two = orders(lake, 1), lake.create_topic("payments", key="STRING", value="STRING")
     put(one, (0, "a", "1"))

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from lakelog import Lake
 
 
-@pytest.mark.parametrize("repository", [pytest.param("requests", id="requests"), pytest.param("kafka", id="kafka", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("repository", ["requests", "kafka"])
 def test_a_snapshot_at_each_point_of_a_history_is_gits_tree(repository: str, lake: Lake, tmp_path: Path) -> None:
     history = _history(repository)
     topic = lake.create_topic("history", **TYPES)

@@ -76,6 +76,7 @@ def test_a_restore_cuts_the_log_and_keeps_what_leaves_it(lake: Lake) -> None:
     assert live(orders) == {"a": "2", "c": "1"}
 
 
+@pytest.mark.long
 def test_keep_rewinds_the_table_and_the_next_merge_replays_the_log(lake: Lake) -> None:
     orders = topic(lake)
     put(orders, a="1", b="1")
@@ -128,6 +129,7 @@ def test_what_cannot_be_restored_is_refused_and_nothing_is_written(lake: Lake) -
     assert live(orders) == {"a": "1"}
 
 
+@pytest.mark.long
 def test_types_and_settings_are_not_rewound(lake: Lake) -> None:
     orders = lake.create_topic("t", key="STRING", value="n INT", partitions=1)
     orders.append([{"key": "a", "value": {"n": 1}}])
@@ -144,6 +146,7 @@ def test_types_and_settings_are_not_rewound(lake: Lake) -> None:
     assert [tuple(row)[:3] for row in orders.latest().collect()] == [("a", 2**40, "x")]
 
 
+@pytest.mark.long
 def test_a_log_restored_by_hand_is_damaged_until_a_restore_begins_a_new_epoch(lake: Lake) -> None:
     orders = topic(lake)
     put(orders, a="1")
@@ -197,6 +200,7 @@ def test_whoever_writes_next_finishes_a_restore_and_a_merge_that_knew_the_table_
     assert other.verify().problems == []
 
 
+@pytest.mark.long
 def test_every_topic_that_has_the_snapshot(lake: Lake) -> None:
     """Cut off, the same call goes on: topics that are restored are passed over."""
     orders, other = topic(lake), lake.create_topic("u", key="STRING", value="STRING")

@@ -119,6 +119,7 @@ def test_earlier_states_can_be_named_later(lake: Lake) -> None:
         orders.snapshot("never", at="nosuch")
 
 
+@pytest.mark.long
 def test_silvers_retention_is_as_long_as_the_longest_keep(lake: Lake, clock: Clock) -> None:
     """Delta refuses what is older than its retention: it is raised before a longer keep is registered, never below one."""
     orders = topic(lake)
@@ -168,6 +169,7 @@ def test_of_writers_of_one_name_one_wins(lake: Lake) -> None:
     assert first.id == orders.describe_snapshot("race").id
 
 
+@pytest.mark.long
 def test_every_topic_under_one_name(lake: Lake) -> None:
     """Cut off, the same call goes on with the topics that lack it."""
     orders = topic(lake)
@@ -188,6 +190,7 @@ def test_every_topic_under_one_name(lake: Lake) -> None:
     assert lake.topic("u").snapshots() == [], "another topic of that name has none of its snapshots"
 
 
+@pytest.mark.long
 def test_merges_take_snapshots_by_octets_and_by_time(lake: Lake, clock: Clock) -> None:
     orders = topic(lake, **{"max.record.bytes.between.snapshots": 20, "max.snapshot.interval.ms": 1000, "segment.bytes": 14})
     put(orders, aa="12345678")  # 10 octets, and each append begins a segment
@@ -203,6 +206,7 @@ def test_merges_take_snapshots_by_octets_and_by_time(lake: Lake, clock: Clock) -
     assert [one.automatic for one in orders.snapshots()] == [True, True]
 
 
+@pytest.mark.long
 def test_after_a_rebuild_the_same_end_offsets_are_a_new_snapshot(lake: Lake) -> None:
     orders = topic(lake, **{"compaction.strategy": "timestamp"})
     orders.append(
