@@ -6,6 +6,7 @@ key, the winner under the topic's *ordering rule*. The folders are the architect
     cli/          the command line: arguments, environment, clock, output (jobs/ calls it for the settings)
     lake/         a root with its topics and defaults; how topics are created and deleted
     topic.py      the verbs on one topic; commit_log.py: a topic as a commit log (KIP-27)
+    native/       the verbs that only read, on the same tables without a JVM: delta-rs, DuckDB
     operations/   what touches several tables of a topic: configure, repair, upgrade; intents, by which the next writer finishes them
     latest/       silver: the new part of the log is folded, compared with silver, written; views, status, verify
     log/          bronze: records are numbered and appended under a guard; the log's end and state; reading

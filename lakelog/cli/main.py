@@ -18,11 +18,11 @@ from typing import Annotated, Any
 import typer
 
 from lakelog.cli import output
-from lakelog.cli.context import Call, Config, Debug, Json, Name, Root, Yes, verb
+from lakelog.cli.context import Call, Config, Debug, Engine, Json, Name, Root, Yes, verb
 from lakelog.cli.failure import failure, in_cli
 from lakelog.cli.interrupt import Signals
 from lakelog.cli.topics import lakes, topics
-from lakelog.errors import Damaged, InvalidRequest, LakelogError, TopicNotFound
+from lakelog.errors import UNSUPPORTED_FEATURE, Damaged, InvalidRequest, LakelogError, TopicNotFound
 from lakelog.model.config import did_you_mean
 
 app = typer.Typer(
@@ -144,6 +144,7 @@ def sql(
     at: At = None,
     format: Form = "table",
     limit: Limit = None,
+    engine: Annotated[str, typer.Option(metavar="spark|duckdb", help="duckdb is without Java, and in DuckDB's dialect of SQL.")] = "spark",
 ) -> None:
     """Query the views of every topic.
 
@@ -151,16 +152,18 @@ def sql(
     """
     from lakelog.cli import rows
     from lakelog.delta.tables import door
-    from lakelog.lake.query import begun
+    from lakelog.model.queries import begun
 
     _check_form(format)
     _check_at(at)
     begun(query)
-    lake = call.lake()
+    if engine not in ("spark", "duckdb"):
+        raise InvalidRequest(f"--engine {engine}: must be one of spark, duckdb.{did_you_mean(engine, ('spark', 'duckdb'))}")
+    lake = call.lake() if engine == "spark" else call.reading(engine="native")
     if at is not None and at.isdigit() and len(lake.topics()) > 1:
         raise InvalidRequest(f"--at {at}: every topic counts its own versions. Give a time, or ask one: lakelog latest TOPIC --at {at}")
-    with output.working("querying"), _query(), door(lake.root):
-        rows.frame(lake.sql(query, at=at), format, limit=limit, whole=call.json)
+    with output.working("querying"), _query(engine), door(lake.root):
+        rows.frame(lake.sql(query, at=at, engine=engine), format, limit=limit, whole=call.json)
 
 
 @verb(app, example="lakelog latest orders --at 1")
@@ -171,16 +174,18 @@ def latest(
     deleted: Annotated[bool, typer.Option(help="The tombstones in place of the live rows.")] = False,
     format: Form = "table",
     limit: Limit = None,
+    engine: Engine = "auto",
 ) -> None:
-    """Show a topic's latest table: a live row per key."""
+    """Show a topic's latest table: a live row per key, by partition and offset."""
     from lakelog.cli import rows
     from lakelog.delta.tables import door
 
     _check_form(format)
     _check_at(at)
-    source = call.lake([topic]).topic(topic)
+    source = call.reading([topic], engine).topic(topic)
     with door(topic):
-        rows.frame(source.deleted(at) if deleted else source.latest(at), format, limit=limit, whole=call.json)
+        found = (source.deleted(at) if deleted else source.latest(at)).orderBy("_partition", "_offset")
+        rows.frame(found, format, limit=limit, whole=call.json)
 
 
 @verb(app, example="lakelog read orders --offset 0 --limit 10")
@@ -191,6 +196,7 @@ def read(
     offset: Annotated[int | None, typer.Option(min=0, help="From the first record at or above this offset.")] = None,
     limit: Limit = None,
     format: Form = "table",
+    engine: Engine = "auto",
 ) -> None:
     """Show the log's records by partition and offset.
 
@@ -199,7 +205,7 @@ def read(
     from lakelog.delta.tables import door
 
     _check_form(format)
-    source = call.lake([topic]).topic(topic)
+    source = call.reading([topic], engine).topic(topic)
     with door(topic):
         _read(source.read(partition=partition, offset=offset, limit=limit), format, limit, whole=call.json)
 
@@ -218,10 +224,12 @@ def _read(found: Any, format: str, limit: int | None, *, whole: bool) -> None:
 
 @verb(app, example="lakelog status")
 def status(
-    call: Call, topic: Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="All topics when none is named.")] = None
+    call: Call,
+    topic: Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="All topics when none is named.")] = None,
+    engine: Engine = "auto",
 ) -> None:
     """Show counts, log ends and what waits for a merge."""
-    lake = call.lake(topic or ())
+    lake = call.reading(topic or (), engine)
     found: list[Any] = []
     for name in topic or lake.topics():
         try:
@@ -232,6 +240,8 @@ def status(
             # It was deleted meanwhile, or that was cut off.
             continue
         except LakelogError as error:
+            if error.name == UNSUPPORTED_FEATURE and engine == "auto":
+                raise
             found.append(output.Unknown(name, in_cli(error, name)))
     if call.json:
         output.document({"root": lake.root, "topics": [one.to_dict() for one in found]})
@@ -290,8 +300,11 @@ def demo(
 
 
 @contextmanager
-def _query() -> Iterator[None]:
+def _query(engine: str) -> Iterator[None]:
     """What is wrong with the user's own SQL is no defect of ours."""
+    if engine == "duckdb":
+        yield
+        return
     from pyspark import errors
 
     wrong = (errors.AnalysisException, errors.ArithmeticException, errors.ArrayIndexOutOfBoundsException, errors.DateTimeException,

@@ -15,10 +15,11 @@ ROOT = Path(__file__).parent.parent.parent
 # Imports go down this list; within a wing, to the left.
 FLOORS: dict[str, tuple[str, ...]] = {
     "cli": (
-        "settings", "root", "interrupt", "failure", "input", "progress", "output", "rows", "doctor", "demo", "context", "topics", "main",
+        "settings", "root", "engine", "interrupt", "failure", "input", "progress", "output", "rows", "doctor", "demo", "context", "topics", "main",
     ),
     "lake": ("query", "lake_table", "lake"),
     "": ("topic", "commit_log"),
+    "native": ("rows", "table", "log", "latest", "topic", "query"),
     "operations": ("create", "configure", "delete", "repair", "upgrade", "intents"),
     "latest": ("progress", "fold", "compare", "fill", "silver", "upsert", "evolution", "merge", "views", "status", "verify"),
     "log": ("rows", "notes", "inspection", "tail", "tokens", "conditions", "guard", "state", "bronze", "append", "bulk"),
@@ -28,7 +29,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "filesystem", "tables",
     ),
     "model": (
-        "names", "config", "records", "ordering", "topic_log", "expectations", "log_state", "segments", "steps", "point_in_time", "widening",
+        "names", "config", "kinds", "queries", "records", "ordering", "topic_log", "expectations", "log_state", "segments", "steps", "point_in_time", "widening",
     ),
     "ground": ("errors", "results"),
 }  # fmt: skip
@@ -66,9 +67,9 @@ BANNED_NAMES = ("utils", "util", "helpers", "common", "base", "core", "manager",
 LINES_MOST, FUNCTION_MOST, JOB_MOST = 310, 60, 40
 # Larger, with the reason; the number is where it ends.
 LARGER_FILES: dict[str, tuple[int, str]] = {
-    "lake.lake": (360, "the verbs on a lake, half of it docstrings"),
+    "lake.lake": (400, "the verbs on a lake, half of it docstrings"),
     "topic": (470, "the verbs people call, half of it docstrings"),
-    "cli.main": (375, "the verbs of the command line, a function each"),
+    "cli.main": (390, "the verbs of the command line, a function each"),
 }
 LARGER_FUNCTIONS = {"local_session": (70, "a table of Spark settings")}
 # Addresses of registries and paths of a machine, in pieces so that this file does not hold them.
