@@ -286,6 +286,29 @@ def doctor(
         raise typer.Exit(2)
 
 
+@verb(app, example="lakelog shell")
+def shell(
+    call: Call,
+    engine: Annotated[
+        str | None, typer.Option(metavar="duckdb|spark", help="Who answers queries; else DuckDB where the lake can be read without Java.")
+    ] = None,
+) -> None:
+    """Type verbs and SQL, one start for all; or give a script on standard input."""
+    from lakelog.cli import engine as engines
+    from lakelog.cli import shell as shells
+
+    if engine not in (None, *shells.ENGINES):
+        raise InvalidRequest(f"--engine {engine}: must be one of {', '.join(shells.ENGINES)}.")
+    settings = call.settings()
+    native = not engines.why_not_here(settings)
+    options = ["--root", settings.lake_root(), *(["--config", call.config] if call.config else []), *(["--debug"] if call.debug else [])]
+    verbs = {name: [*getattr(one, "commands", ())] for name, one in typer.main.get_group(app).commands.items()}
+    opened = shells.Shell(main, options, verbs, settings.open_native if native else None, engine or ("duckdb" if native else "spark"))
+    code = shells.converse(opened) if shells.is_terminal() else opened.script(sys.stdin)
+    if code:
+        raise typer.Exit(code)
+
+
 @verb(app, example="lakelog demo --into ./demo")
 def demo(
     call: Call, into: Annotated[Path | None, typer.Option(help="A new or empty folder; else a temporary one, which stays.")] = None
@@ -342,11 +365,11 @@ def _check_at(at: str | None) -> None:
 # ---- the entry ----
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, signals: Signals | None = None) -> int:
     """Run one command and return its exit code: 0, or that of the error (see `lakelog.errors`), 1 for a defect, 130 when interrupted."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     flags = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    signals = Signals()
+    signals = signals or Signals()
     caught: BaseException | None = None
     code = 0
     try:

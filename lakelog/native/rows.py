@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from lakelog.errors import NotReady
 from lakelog.model.kinds import Kind, struct
 
 if TYPE_CHECKING:
-    import pandas
     import pyarrow
 
 ATOMIC = {
@@ -77,17 +75,6 @@ class Rows:
             return pyarrow.table({field.name: pyarrow.array([], arrow_of(field.dataType)) for field in self.schema.fields})
         found = pyarrow.Table.from_batches(batches)
         return found.cast(pyarrow.schema([(field.name, plain_type(field.type)) for field in found.schema]))
-
-    def toPandas(self) -> pandas.DataFrame:
-        """The rows as a pandas DataFrame.
-
-        Raises:
-            NotReady: pandas is not installed.
-        """
-        try:
-            return self.toArrow().to_pandas()
-        except ImportError as error:
-            raise NotReady("pandas is not installed: pip install pandas.") from error
 
     def _batches(self) -> Iterator[pyarrow.RecordBatch]:
         return (batch for batch in self.read(self.ordered, self.most) if batch.num_rows)

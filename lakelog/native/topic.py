@@ -16,7 +16,7 @@ from lakelog.model.config import TopicConfig
 from lakelog.model.names import TableRef
 from lakelog.model.ordering import OrderingRule
 from lakelog.model.point_in_time import At, moment
-from lakelog.model.records import Types
+from lakelog.model.records import Types, flat_columns
 from lakelog.model.topic_log import TopicLog
 from lakelog.native import latest, log
 from lakelog.native.rows import Rows
@@ -80,6 +80,11 @@ class NativeTopic:
 
     # ---- reading ----
 
+    @property
+    def columns(self) -> list[str]:
+        """The columns of `latest`, from what was last read."""
+        return [name for name, _, _ in flat_columns(self.key, self.value)] + list(latest.SHOWN)  # type: ignore[arg-type]
+
     def describe(self) -> TopicDescription:
         """As `Topic.describe`."""
         self.refresh()
@@ -106,7 +111,7 @@ class NativeTopic:
         return status_of(self._log(), self.name, state, end, latest.held(silver), log.count(bronze), age)
 
     def latest(self, at: At = None) -> Rows:
-        """As `Topic.latest`, as rows of this process: ``toArrow()``, ``toPandas()``, or one after the other."""
+        """As `Topic.latest`, as rows of this process: ``toArrow()``, ``collect()``, or one after the other."""
         return latest.shown(self._silver(at), self.key, self.value, deleted=False)
 
     def deleted(self, at: At = None) -> Rows:
@@ -119,7 +124,7 @@ class NativeTopic:
 
     def to_pandas(self, at: At = None) -> pandas.DataFrame:
         """`latest` as a pandas DataFrame."""
-        return self.latest(at).toPandas()
+        return self.to_arrow(at).to_pandas()
 
     def read(self, partition: int | None = None, offset: int | None = None, limit: int | None = None) -> Rows:
         """As `Topic.read`, as rows of this process.

@@ -15,7 +15,8 @@ ROOT = Path(__file__).parent.parent.parent
 # Imports go down this list; within a wing, to the left.
 FLOORS: dict[str, tuple[str, ...]] = {
     "cli": (
-        "settings", "root", "engine", "interrupt", "failure", "input", "progress", "output", "rows", "doctor", "demo", "context", "topics", "main",
+        "settings", "root", "engine", "interrupt", "failure", "input", "progress", "output", "rows", "doctor", "demo", "shell", "context",
+        "topics", "main",
     ),
     "lake": ("query", "lake_table", "lake"),
     "": ("topic", "commit_log"),
@@ -29,7 +30,8 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "filesystem", "tables",
     ),
     "model": (
-        "names", "config", "kinds", "queries", "records", "ordering", "topic_log", "expectations", "log_state", "segments", "steps", "point_in_time", "widening",
+        "names", "config", "kinds", "queries", "records", "ordering", "topic_log", "expectations", "log_state", "segments", "steps", "point_in_time",
+        "widening",
     ),
     "ground": ("errors", "results"),
 }  # fmt: skip
@@ -69,7 +71,7 @@ LINES_MOST, FUNCTION_MOST, JOB_MOST = 310, 60, 40
 LARGER_FILES: dict[str, tuple[int, str]] = {
     "lake.lake": (400, "the verbs on a lake, half of it docstrings"),
     "topic": (470, "the verbs people call, half of it docstrings"),
-    "cli.main": (390, "the verbs of the command line, a function each"),
+    "cli.main": (415, "the verbs of the command line, a function each"),
 }
 LARGER_FUNCTIONS = {"local_session": (70, "a table of Spark settings")}
 # Addresses of registries and paths of a machine, in pieces so that this file does not hold them.
