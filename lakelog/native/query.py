@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from lakelog.errors import InvalidRequest, LakelogError, NotFound, NotReady, TopicNotFound
@@ -95,13 +96,24 @@ def asked(known: duckdb.DuckDBPyConnection, query: str, existing: Sequence[str])
         if statements[0].type not in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN):
             raise InvalidRequest("The statement is no query: SELECT, WITH … SELECT, VALUES, SHOW, DESCRIBE or EXPLAIN. Nothing was run.",
                                  name="NOT_A_QUERY")  # fmt: skip
-        found: pyarrow.Table = known.sql(query).to_arrow_table()
+        found = _answered(known, query)
 
     def read(ordered: Sequence[str], most: int | None) -> Iterator[pyarrow.RecordBatch]:
         rows = found.sort_by([(name, "ascending") for name in ordered]) if ordered else found
         yield from (rows if most is None else rows.slice(0, most)).to_batches(max_chunksize=10_000)
 
     return Rows(struct([(field.name, kind_of(field.type)) for field in found.schema]), read)
+
+
+def _answered(known: duckdb.DuckDBPyConnection, query: str) -> pyarrow.Table:
+    """A query's rows. DuckDB works in another thread, so that a signal finds this one; then what it does is ended."""
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(lambda: known.sql(query).to_arrow_table())
+        try:
+            return waiting.result()
+        except BaseException:
+            known.interrupt()
+            raise
 
 
 @contextlib.contextmanager
