@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from lakelog.log.tail import LogEnd, clusters, tails_of
 from lakelog.model.kinds import Kind, struct
 from lakelog.model.segments import Tail
 from lakelog.native.rows import Rows, shaped
-from lakelog.native.table import EPOCH, Table
+from lakelog.native.table import Table
 
 if TYPE_CHECKING:
     import pyarrow
@@ -121,6 +120,7 @@ def oldest_age(table: Table, start: Mapping[int, int], ends: Mapping[int, int], 
     waiting = [f'("partition" = {index} AND "offset" >= {start[index]})' for index, end in sorted(ends.items()) if end > start[index]]
     if not waiting:
         return None
-    query = f'SELECT min("appended_at") AS first FROM t WHERE "segment" >= 0 AND "control" IS NULL AND ({" OR ".join(waiting)})'
-    first = table.records(query)[0]["first"]
-    return None if first is None else now - (first - EPOCH) // datetime.timedelta(milliseconds=1)
+    oldest = "arrow_cast(min(appended_at), 'Int64')"
+    query = f"SELECT {oldest} AS us FROM t WHERE segment >= 0 AND control IS NULL AND ({' OR '.join(waiting)})"
+    first = table.records(query)[0]["us"]
+    return None if first is None else now - int(first) // 1000
