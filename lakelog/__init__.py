@@ -5,15 +5,18 @@ key, the winner under the topic's *ordering rule*. The folders are the architect
 
     cli/          the command line: arguments, environment, clock, output (jobs/ calls it for the settings)
     lake/         a root with its topics and defaults; how topics are created and deleted
-    topic.py      the verbs on one topic; commit_log.py: a topic as a commit log (KIP-27)
+    topic.py      the verbs on one topic; reading.py, retention.py: those on its log and readers; commit_log.py: a topic as a commit log (KIP-27)
     native/       the verbs that only read, on the same tables without a JVM: delta-rs, DuckDB
+    transfer/     a topic as a directory of Parquet files with checksums: exported at a snapshot, imported under another root
     operations/   what touches several tables of a topic: configure, repair, upgrade; intents, by which the next writer finishes them
+    readers/      positions in the log: read from one on, told where one stands, begun with the latest table, registered
+    snapshots/    states of silver that are named, kept, compared and restored; the lake's registry of them (KIP-630)
     latest/       silver: the new part of the log is folded, compared with silver, written; views, status, verify
     log/          bronze: records are numbered and appended under a guard; the log's end and state; reading
     inputs/       a file, frame or list as a request: read, checked record by record, summed up
     delta/        everything that knows Delta, Spark's settings or the file system; foreign errors become lakelog's here
     model/        values and Spark expressions without I/O: records, ordering, config, segments, conditions, names
-    results.py    what verbs return; errors.py: what they raise
+    results.py    what verbs return (reader_results.py: those about readers); errors.py: what they raise
 
 Each wing's ``__init__`` says which way data takes through its files. Where a change goes: a new header encoding is an expression in
 ``model/ordering.py`` and a value of ``compaction.header.encoding`` in ``model/config.py``; a new source format is a reader in
@@ -51,13 +54,20 @@ if TYPE_CHECKING:
     from lakelog.inputs.inference import types_like
     from lakelog.lake.lake import Lake
     from lakelog.model.ordering import OrderingRule
+    from lakelog.reader_results import Committed, Exported, GroupLag, Lag, Position, Truncated, Validated
+    from lakelog.readers.bootstrap import Bootstrap
+    from lakelog.readers.read import Fetched
     from lakelog.results import (
         Appended,
         Loaded,
+        Maintained,
         Merged,
         PartitionStatus,
-        Position,
         Repaired,
+        Requeued,
+        Restored,
+        Snapshot,
+        SnapshotDeleted,
         TopicDeleted,
         TopicDescription,
         TopicStatus,
@@ -74,17 +84,21 @@ _HOMES = {
     "inputs.inference": ("types_like",),
     "lake.lake": ("Lake",),
     "model.ordering": ("OrderingRule",),
-    "results": ("Appended", "Loaded", "Merged", "PartitionStatus", "Position", "Repaired", "TopicDeleted", "TopicDescription", "TopicStatus",
-                "Upgraded", "Verified"),
+    "reader_results": ("Committed", "Exported", "GroupLag", "Lag", "Position", "Truncated", "Validated"),
+    "readers.bootstrap": ("Bootstrap",),
+    "readers.read": ("Fetched",),
+    "results": ("Appended", "Loaded", "Maintained", "Merged", "PartitionStatus", "Repaired", "Requeued",
+                "Restored", "Snapshot", "SnapshotDeleted", "TopicDeleted", "TopicDescription", "TopicStatus", "Upgraded", "Verified"),
     "delta.session": ("local_session",),
     "topic": ("Topic",),
 }  # fmt: skip
 __version__ = "0.1.0"
 __all__ = [
-    "Appended", "CommitLog", "Conflict", "Damaged", "ExpectedOffsetMismatch", "FencedEpoch", "GateFailed", "Invalid", "InvalidConfig", "InvalidRecords",
-    "InvalidRequest", "Lake", "LakelogError", "Loaded", "LogIncomplete", "Merged", "NotFound", "NotReady", "OffsetOutOfRange", "OrderingRule",
-    "PartitionStatus", "Position", "Refused", "Repaired", "Topic",
-    "TopicDeleted", "TopicDescription", "TopicNotFound", "TopicStatus", "Upgraded", "Verified", "VersionMismatch", "local_session", "types_like",
+    "Appended", "Bootstrap", "CommitLog", "Committed", "Conflict", "Damaged", "ExpectedOffsetMismatch", "Exported", "FencedEpoch",
+    "Fetched", "GateFailed", "GroupLag", "Invalid", "InvalidConfig", "InvalidRecords", "InvalidRequest", "Lag", "Lake", "LakelogError",
+    "Loaded", "LogIncomplete", "Maintained", "Merged", "NotFound", "NotReady", "OffsetOutOfRange", "OrderingRule", "PartitionStatus",
+    "Position", "Refused", "Repaired", "Requeued", "Restored", "Snapshot", "SnapshotDeleted", "Topic", "TopicDeleted", "TopicDescription",
+    "TopicNotFound", "TopicStatus", "Truncated", "Upgraded", "Validated", "Verified", "VersionMismatch", "local_session", "types_like",
 ]  # fmt: skip
 
 

@@ -44,13 +44,13 @@ class CommitLog:
         self._in_flight = threading.Lock()
 
     def bootstrap(self) -> DataFrame:
-        """Everything in the log up to its present end, in order; the end is remembered as the position.
+        """Everything in the log from its start up to its present end, in order; the end is remembered as the position.
 
         Gives: the columns of `Topic.read`, ordered by offset.
         """
         position = self.topic.position()
         self.position, self.epoch = position.offsets[self.partition], position.epoch
-        return self._between(0, self.position)
+        return self._between(self.topic.start().offsets[self.partition], self.position)
 
     def append(self, records: Sequence[Mapping[str, Any]]) -> Appended:
         """Append records at the position, which moves behind them.

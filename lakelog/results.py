@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -84,6 +84,7 @@ class Merged(Result):
     Records that lost to an earlier one: ``ignored_deletes`` (deletes without a version), ``late`` (all others). ``duplicates``: records
     whose version equals the one they replaced, as a batch delivered twice does. ``invalid_versions``: records whose version header
     is unusable. ``unkeyed``: records without a key, which never reach silver. ``remaining``: records not merged yet (``max_records``).
+    ``snapshot``: the id of the snapshot that was taken at the end of it (``max.snapshot.interval.ms``, ``max.record.bytes.between.snapshots``).
     """
 
     topic: str
@@ -100,14 +101,97 @@ class Merged(Result):
     ignored_deletes: int = 0
     unkeyed: int = 0
     remaining: int = 0
+    snapshot: str | None = None
 
 
 @dataclass(frozen=True)
-class Position(Result):
-    """Where a reader is: partition to offset, and the epoch of the log."""
+class Snapshot(Result):
+    """A state of the latest table that can be read and restored: the end offsets it contains (exclusive), by partition, and the epoch.
 
-    offsets: dict[int, int]
+    ``id`` is both as text (``0@120,98``). ``created``: whether this call made it; False where it was there, or where the log begins above it.
+    ``kept_until``: when a name ends (9999-12-31: never); None of a snapshot without a name, which lives by ``snapshot.retention.ms`` and
+    ``.count``. ``form``: ``version`` (silver at ``version``) or ``table`` (a copy of its own, ``table``). ``rule``: the one it was made under.
+    """
+
+    topic: str
+    id: str
     epoch: int
+    ends: dict[int, int]
+    version: int
+    name: str | None = None
+    created_at: datetime.datetime | None = None
+    kept_until: datetime.datetime | None = None
+    note: str | None = None
+    rule: str = ""
+    form: str = "version"
+    table: str | None = None
+    automatic: bool = False
+    created: bool = False
+
+
+@dataclass(frozen=True)
+class SnapshotDeleted(Result):
+    """A snapshot that was deleted, or with ``dry_run`` would be."""
+
+    topic: str
+    id: str
+    name: str | None
+    dry_run: bool
+
+
+@dataclass(frozen=True)
+class Restored(Result):
+    """A restore, or with ``dry_run`` what it would do: the state ``to`` (``id``, silver's ``version``) and ``log`` (truncate or keep).
+
+    ``epoch`` and ``ends``: the log's generation and log end offsets after it. ``leaving``: by partition the offsets [first, end) that leave the
+    log (their records are kept in quarantine); ``anew``: partitions whose log starts anew at the snapshot's end, since it no longer holds every
+    row of it. ``later``: snapshots that lie after it; they stay. ``readers``: registered groups that have read records which leave the log: they
+    are told so. ``repeated``: the topic was as this restore leaves it, nothing was done.
+
+    Of a dry run alone: ``records``, how many leave the log, and how many keys will be ``added``, ``changed``, ``removed``.
+    """
+
+    topic: str
+    to: str
+    id: str
+    version: int
+    log: str
+    epoch: int
+    ends: dict[int, int]
+    leaving: dict[int, tuple[int, int]]
+    anew: list[int]
+    later: list[str]
+    readers: list[str]
+    dry_run: bool = False
+    repeated: bool = False
+    records: int | None = None
+    added: int | None = None
+    changed: int | None = None
+    removed: int | None = None
+
+
+@dataclass(frozen=True)
+class Maintained(Result):
+    """What a maintenance did: by table the data files that were written together (removed, added); the snapshots (names, or ids) that ``expired``
+    and that were ``promoted`` to a table of their own; copies that were ``dropped``; the tables that were ``vacuumed``.
+    """
+
+    topic: str
+    files: dict[str, tuple[int, int]]
+    expired: list[str]
+    promoted: list[str]
+    dropped: list[str]
+    vacuumed: list[str]
+
+
+@dataclass(frozen=True)
+class Requeued(Result):
+    """Records of the quarantine that were appended again: partition to offsets [first, end) they got; ``dry_run``: would be."""
+
+    topic: str
+    records: int
+    offsets: dict[int, tuple[int, int]]
+    dry_run: bool = False
 
 
 @dataclass(frozen=True)
@@ -172,13 +256,21 @@ class TopicDeleted(Result):
 
 @dataclass(frozen=True)
 class Verified(Result):
-    """What was found: ``problems`` is empty where all is well; ``records`` and ``keys`` were compared, ``commits`` looked at."""
+    """What was found: ``problems`` is empty where all is well; ``records`` and ``keys`` were compared, ``commits`` looked at.
+
+    ``differences``: the first keys that are not as the fold has them, each with partition, key, the offset ``expected`` and the one ``found``.
+    ``share``: of the keys that were recomputed (0: none, since something else is wrong). ``base``: the snapshot that stood for what is no longer
+    in the log.
+    """
 
     topic: str
     records: int
     keys: int
     commits: int
     problems: list[str]
+    differences: list[dict[str, Any]] = field(default_factory=list)
+    share: float = 1.0
+    base: str | None = None
 
     @property
     def ok(self) -> bool:

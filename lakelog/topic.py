@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from lakelog.delta import table_properties
 from lakelog.delta.lock import LOCKED
 from lakelog.delta.table_properties import IDENTITY, PREFIX
-from lakelog.errors import Conflict, InvalidRequest, NotFound, NotReady, OffsetOutOfRange, TopicNotFound
+from lakelog.errors import Conflict, InvalidRequest, NotFound, NotReady, TopicNotFound
 from lakelog.inputs.csv import CsvOptions
 from lakelog.inputs.sources import FileOptions, requested
-from lakelog.latest import merge, silver, status, verify, views
+from lakelog.latest import merge, status, verify, views
 from lakelog.log import append, bronze, bulk
 from lakelog.log.state import require_whole
 from lakelog.log.tail import LogEnd, log_end, true_end
@@ -22,11 +22,14 @@ from lakelog.model import config
 from lakelog.model.config import TopicConfig
 from lakelog.model.names import TableRef
 from lakelog.model.ordering import OrderingRule
-from lakelog.model.point_in_time import At, moment
 from lakelog.model.records import Types, declared_type
 from lakelog.model.topic_log import TopicLog
 from lakelog.operations import configure, intents, repair
-from lakelog.results import Appended, Loaded, Merged, Position, Repaired, TopicDescription, TopicStatus, Verified, html_table
+from lakelog.results import Appended, Loaded, Merged, Repaired, TopicDescription, TopicStatus, Verified, html_table
+from lakelog.retention import LogRetention
+from lakelog.snapshots import point, take
+from lakelog.snapshots.point import Point
+from lakelog.snapshots.verbs import SnapshotVerbs
 
 if TYPE_CHECKING:
     import pandas
@@ -40,7 +43,7 @@ LOGGER.addHandler(logging.NullHandler())
 
 
 @dataclass(repr=False)
-class Topic:
+class Topic(LogRetention, SnapshotVerbs):
     """A topic of a lake. Get one from `Lake.create_topic` or `Lake.topic`; every verb reads the configuration anew."""
 
     spark: SparkSession
@@ -256,7 +259,8 @@ class Topic:
                 raise
             if merged is not None:
                 LOGGER.info("%s: merged %d records up to %s, version %s", self.name, merged.records, merged.to_offsets, merged.version)
-                return merged
+                taken = take.automatically(self.log, merged, known, now=self.clock())
+                return merged if taken is None else replace(merged, snapshot=taken)
             LOGGER.warning("%s: another merge was first; try %d of %d", self.name, attempt + 2, MERGE_ATTEMPTS)
         raise Conflict(f"{self.name}: other merges were first {MERGE_ATTEMPTS} times in a row. Nothing was changed; try again later.")
 
@@ -297,7 +301,7 @@ class Topic:
             self._end = None
             self.refresh()
         if settings:
-            configure.change_settings(self.log, stored, settings, self.lake_defaults())
+            configure.change_settings(self.log, stored, settings, self.lake_defaults(), now=self.clock())
         LOGGER.info("%s: configured %s", self.name, settings if value is None else {**(settings or {}), "value": value})
         described = self.describe()
         return replace(described, warnings={**described.warnings, **status.outdated(self.log, self.name)})
@@ -316,24 +320,26 @@ class Topic:
         if rule != self.rule:
             require_whole(self.log, self.name, log_end(self.log))
 
-    # ---- reading ----
+    # ---- reading (the log: `LogReading`) ----
 
-    def ends(self) -> dict[int, int]:
-        """Partition to log end offset, the next offset to be given. Cost: two small Spark queries."""
-        return log_end(self.log).ends()
+    def verify(self, *, sample: float = 1.0) -> Verified:
+        """Prove the topic by recomputation: commits of other writers, offsets given twice or missing, what the log says of itself, silver's rows.
 
-    def position(self) -> Position:
-        """Where a reader that has read everything stands: every partition's log end, and the epoch. Cost: as `ends`."""
-        end = log_end(self.log)
-        return Position(end.ends(), end.epoch)
+        Silver is compared with a fold of the log that shares nothing with the merge's; where the log begins above its origin, the oldest
+        snapshot that reaches its start stands for what is gone. The first keys that differ are named.
 
-    def verify(self) -> Verified:
-        """Prove the topic by recomputation: commits of other writers, offsets given twice or missing, silver against a fold of the log.
+        Args:
+            sample: the share of the keys that are recomputed, above 0 and at most 1; the same keys each time.
+
+        Raises:
+            InvalidRequest: ``sample`` is no share.
 
         Cost: the history of the log, one pass over the log, one fold of it, one full join with silver. Nothing is changed.
         """
+        if not 0 < sample <= 1:
+            raise InvalidRequest(f"sample={sample}: it is a share of the keys, above 0 and at most 1.")
         self.refresh()
-        return verify.verify(self.log)
+        return verify.verify(self.log, self._snapshots_held(), sample)
 
     def repair(self) -> Repaired:
         """Bring a topic back into order whose bronze or silver was changed by hand; nothing is changed where nothing is wrong.
@@ -353,37 +359,38 @@ class Topic:
         end = true_end(self.log)
         if end.intent is not None:
             intents.finish(self.log, end, now=self.clock())
-        return repair.repair(self.log, now=self.clock())
+        return repair.repair(self.log, self._snapshots_held(), now=self.clock())
 
-    def rows(self, at: At = None) -> DataFrame:
+    def rows(self, at: Point = None) -> DataFrame:
         """Silver as stored, without control rows: one row per (partition, key), tombstones included, in no order."""
-        return silver.rows(self.log, moment(at))
+        return point.rows(self.log, at)
 
-    def latest(self, at: At = None) -> DataFrame:
+    def latest(self, at: Point = None) -> DataFrame:
         """The live rows: one per (partition, key), in no order, struct keys and values flattened to columns.
 
         Columns: the key's and the value's fields (atomic ones ``key``, ``value``), ``_partition``, ``_offset``, ``_timestamp``, ``_version``.
 
         Args:
-            at: silver's version (a number), or a time (a datetime, or ISO 8601 text; UTC where it has no zone) for the table as it was then.
+            at: for the table as it was: a snapshot (its name, its id, or what `snapshot` answered), silver's version (a number), or a time (a
+                datetime, or ISO 8601 text; UTC where it has no zone).
 
         Raises:
-            NotFound: that version or time cannot be read (``snapshot.retention.ms``).
+            NotFound: there is no such snapshot, or that version or time cannot be read any more (``snapshot.retention.ms``).
             Damaged: the table is not as lakelog left it; versions before that can be asked.
         """
         if at is None:
             self.require_sound()
         return views.live(self.rows(at), self.types)
 
-    def to_arrow(self, at: At = None) -> pyarrow.Table:
+    def to_arrow(self, at: Point = None) -> pyarrow.Table:
         """`latest` as an Arrow table in this process' memory; of the log: ``topic.read(…).toArrow()``."""
         return self.latest(at).toArrow()
 
-    def to_pandas(self, at: At = None) -> pandas.DataFrame:
+    def to_pandas(self, at: Point = None) -> pandas.DataFrame:
         """`latest` as a pandas DataFrame in this process' memory; of the log: ``topic.read(…).toArrow().to_pandas()``."""
         return self.to_arrow(at).to_pandas()
 
-    def to_polars(self, at: At = None) -> polars.DataFrame:
+    def to_polars(self, at: Point = None) -> polars.DataFrame:
         """`latest` as a polars DataFrame in this process' memory; of the log: ``polars.from_arrow(topic.read(…).toArrow())``.
 
         Raises:
@@ -395,7 +402,7 @@ class Topic:
             raise NotReady("polars is not installed: pip install polars.") from error
         return polars.from_arrow(self.to_arrow(at))
 
-    def deleted(self, at: At = None) -> DataFrame:
+    def deleted(self, at: Point = None) -> DataFrame:
         """The tombstones with their payload, in the columns of `latest`."""
         if at is None:
             self.require_sound()
@@ -405,33 +412,7 @@ class Topic:
         """Raise `Damaged` where the latest table is not as lakelog left it. Cost: at most one small Spark job."""
         status.require_sound(self.log)
 
-    def read(self, partition: int | None = None, offset: int | None = None, limit: int | None = None) -> DataFrame:
-        """The log's records, tombstones included, ordered by partition and offset.
-
-        Columns: partition, offset, timestamp, key, value, headers, tombstone, epoch.
-
-        Args:
-            partition: only this one; all when None.
-            offset: from the first record that exists at or above it.
-            limit: at most so many records.
-
-        Raises:
-            OffsetOutOfRange: ``offset`` is beyond the log end of the partition (of every partition, when none is named).
-        """
-        self.refresh()
-        rows = bronze.records(self.log, partition=partition, offset=offset)
-        if offset is not None:
-            log = log_end(self.log)
-            wanted = [partition] if partition is not None else sorted(log.tails)
-            start, end = min(log.starts()[index] for index in wanted), max(log.ends()[index] for index in wanted)
-            if not start <= offset <= end:
-                raise OffsetOutOfRange(
-                    f"{self.name}: offset {offset} is out of range: the log holds offsets [{start}, {end}).", offset=offset, start=start, end=end
-                )  # fmt: skip
-        rows = rows.orderBy("partition", "offset")
-        return rows if limit is None else rows.limit(limit)
-
-    def register(self, at: At = None) -> None:
+    def register(self, at: Point = None) -> None:
         """Make the topic's views known to the session's SQL: ``orders``, ``orders_deleted``, ``orders_log``."""
         live, gone, log = views.names(self.name)
         rows = self.rows(at)

@@ -43,3 +43,15 @@ def why_not_here(settings: Settings) -> str:
     if "/" in root and place.local(settings) is None and ":" not in root:
         return "a path without a scheme lies in Spark's default file system, which the settings say is another"
     return why_not(root)
+
+
+def no_native(engine: str, what: str) -> str:
+    """The engine for what Spark alone does.
+
+    Raises:
+        NotReady: native was named.
+    """
+    check(engine)
+    if engine == "native":
+        raise NotReady(f"{what} cannot be answered without Spark. Ask with --engine spark.")
+    return "spark"

@@ -17,10 +17,11 @@ from typing import Annotated, Any
 
 import typer
 
-from lakelog.cli import output
+from lakelog.cli import output, snapshots
 from lakelog.cli.context import Call, Config, Debug, Engine, Json, Name, Root, Yes, verb
 from lakelog.cli.failure import failure, in_cli
 from lakelog.cli.interrupt import Signals
+from lakelog.cli.readers import Form, Limit, check_form, readers
 from lakelog.cli.topics import lakes, topics
 from lakelog.errors import UNSUPPORTED_FEATURE, Damaged, InvalidRequest, LakelogError, TopicNotFound
 from lakelog.model.config import did_you_mean
@@ -35,9 +36,9 @@ app = typer.Typer(
 app.add_typer(topics, name="topic")
 app.add_typer(lakes, name="lake")
 
-At = Annotated[str | None, typer.Option("--at", metavar="VERSION|TIME", help="As it was at a silver version or a time (ISO 8601, UTC).")]
-Limit = Annotated[int | None, typer.Option("--limit", "-n", min=0, help="At most so many rows.")]
-Form = Annotated[str, typer.Option("--format", metavar="table|json|csv", help="json is an object a line.")]
+At = Annotated[
+    str | None, typer.Option("--at", metavar="POINT", help="As it was: a snapshot's name, a silver version, or a time (ISO 8601, UTC).")
+]
 
 
 def _version(asked: bool) -> None:
@@ -154,7 +155,7 @@ def sql(
     from lakelog.delta.tables import door
     from lakelog.model.queries import begun
 
-    _check_form(format)
+    check_form(format)
     _check_at(at)
     begun(query)
     if engine not in ("spark", "duckdb"):
@@ -180,46 +181,12 @@ def latest(
     from lakelog.cli import rows
     from lakelog.delta.tables import door
 
-    _check_form(format)
+    check_form(format)
     _check_at(at)
     source = call.reading([topic], engine).topic(topic)
     with door(topic):
         found = (source.deleted(at) if deleted else source.latest(at)).orderBy("_partition", "_offset")
         rows.frame(found, format, limit=limit, whole=call.json)
-
-
-@verb(app, example="lakelog read orders --offset 0 --limit 10")
-def read(
-    call: Call,
-    topic: Name,
-    partition: Annotated[int | None, typer.Option(min=0, help="Only this partition.")] = None,
-    offset: Annotated[int | None, typer.Option(min=0, help="From the first record at or above this offset.")] = None,
-    limit: Limit = None,
-    format: Form = "table",
-    engine: Engine = "auto",
-) -> None:
-    """Show the log's records by partition and offset.
-
-    --format json gives them as append takes them, --json with partition, offset and epoch.
-    """
-    from lakelog.delta.tables import door
-
-    _check_form(format)
-    source = call.reading([topic], engine).topic(topic)
-    with door(topic):
-        _read(source.read(partition=partition, offset=offset, limit=limit), format, limit, whole=call.json)
-
-
-def _read(found: Any, format: str, limit: int | None, *, whole: bool) -> None:
-    from lakelog.cli import rows
-
-    if whole:
-        output.document({"records": list(rows.records(found, placed=True))})
-    elif format == "json":
-        for record in rows.records(found):
-            output.document(record)
-    else:
-        rows.frame(found, format, limit=limit)
 
 
 @verb(app, example="lakelog status")
@@ -259,6 +226,7 @@ def verify(
     repair: Annotated[
         bool, typer.Option("--repair", help="Mend what is wrong: a new epoch at the log's end, the latest table anew.")
     ] = False,
+    sample: Annotated[float, typer.Option(metavar="SHARE", help="Recompute this share of the keys, above 0 and at most 1.")] = 1.0,
 ) -> None:
     """Prove a topic by recomputation: other writers, offsets, the latest table."""
     if repair:
@@ -266,11 +234,15 @@ def verify(
             mended = call.lake([topic]).topic(topic).repair()
         return call.answer(mended, output.repaired)
     with output.working(f"{topic}: verifying"):
-        found = call.lake([topic]).topic(topic).verify()
+        found = call.lake([topic]).topic(topic).verify(sample=sample)
     call.answer(found, output.verified)
     if not found.ok:
         raise typer.Exit(Damaged.exit_code)
     return None
+
+
+snapshots.register(app)
+app.add_typer(readers)
 
 
 @verb(app, example="lakelog doctor")
@@ -350,16 +322,12 @@ def _offsets(stated: Sequence[str]) -> dict[int, int]:
     return found
 
 
-def _check_form(form: str) -> None:
-    if form not in output.FORMATS:
-        raise InvalidRequest(f"--format {form}: must be one of {', '.join(output.FORMATS)}.{did_you_mean(form, output.FORMATS)}")
-
-
 def _check_at(at: str | None) -> None:
     from lakelog.lake.lake import system_clock
-    from lakelog.model.point_in_time import moment
+    from lakelog.model.point_in_time import is_name, moment
 
-    moment(at, now=system_clock())
+    if not is_name(at):
+        moment(at, now=system_clock())
 
 
 # ---- the entry ----

@@ -121,6 +121,14 @@ def verified(result: Verified) -> None:
     line(f"{result.topic}: {'all is well' if result.ok else count(len(result.problems), 'problem')} ({looked})")
     for problem in result.problems:
         line(f"  {problem}")
+    for one in result.differences:
+        told = "none" if one["found"] is None else one["found"]
+        wanted = "none" if one["expected"] is None else one["expected"]
+        line(f"    partition {one['partition']}, key {cell(one['key'])}: {one['difference']}: offset {wanted} expected, {told} found")
+    if result.share < 1:
+        say(f"{result.share:.2%} of the keys were recomputed.")
+    if result.base is not None:
+        say(f"The log begins above its origin: {result.base} stood for what is below.")
 
 
 def repaired(result: Repaired) -> None:
@@ -152,6 +160,7 @@ def merged(result: Merged) -> None:
     always = f"{result.inserted} inserted, {result.updated} updated, {result.deleted} deleted"
     rest = ("late", "duplicates", "invalid_versions", "ignored_deletes", "unkeyed", "remaining")
     told = [f"{getattr(result, name)} {name.replace('_', ' ')}" for name in rest if getattr(result, name)]
+    told += [f"snapshot {result.snapshot}"] * bool(result.snapshot)
     return line(f"{result.topic}: merged {count(result.records, 'record')} into version {result.version}: " + ", ".join([always, *told]))
 
 

@@ -109,9 +109,9 @@ def change(spark: SparkSession, table: TableRef, changes: Mapping[str, str | Non
     """Set properties, or remove those given as None; at most two commits, each of which aborts writers in flight."""
     kept = {name: value for name, value in changes.items() if value is not None}
     gone = [name for name, value in changes.items() if value is None]
-    with committing(spark, table), door(table):
-        if kept:
-            pairs = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in sorted(kept.items()))
-            spark.sql(f"ALTER TABLE {table.sql()} SET TBLPROPERTIES ({pairs})")
-        if gone:
-            spark.sql(f"ALTER TABLE {table.sql()} UNSET TBLPROPERTIES IF EXISTS ({', '.join(map(literal, sorted(gone)))})")
+    pairs = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in sorted(kept.items()))
+    clauses = [f"SET TBLPROPERTIES ({pairs})"] if kept else []
+    clauses += [f"UNSET TBLPROPERTIES IF EXISTS ({', '.join(map(literal, sorted(gone)))})"] if gone else []
+    for clause in clauses:
+        with committing(spark, table), door(table):
+            spark.sql(f"ALTER TABLE {table.sql()} {clause}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import re
 import time
 import warnings
@@ -14,6 +13,8 @@ from lakelog.delta import table_properties, tables
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION
 from lakelog.errors import Damaged, InvalidConfig, InvalidRequest, NotFound, TopicNotFound
 from lakelog.inputs.inference import types_like
+from lakelog.lake.lake_import import LakeImport
+from lakelog.lake.lake_snapshots import LakeSnapshots
 from lakelog.lake.lake_table import LakeTable
 from lakelog.lake.query import query as checked_query
 from lakelog.latest import silver, views
@@ -22,7 +23,7 @@ from lakelog.model.config import SETTINGS, TopicConfig, did_you_mean, parse
 from lakelog.model.log_state import DELETE
 from lakelog.model.names import absolute_root, check_root, check_topic_name
 from lakelog.model.ordering import OrderingRule
-from lakelog.model.point_in_time import At, moment
+from lakelog.model.point_in_time import At
 from lakelog.model.records import Types, declared_type, flat_columns
 from lakelog.native.query import ask
 from lakelog.native.table import properties as native_properties
@@ -30,6 +31,7 @@ from lakelog.native.table import require_native
 from lakelog.native.topic import NativeTopic, needs_spark
 from lakelog.operations import create, delete, intents, upgrade
 from lakelog.results import TopicDeleted, Upgraded, html_table
+from lakelog.snapshots import keeping, point, registry
 from lakelog.topic import Topic
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ def system_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
-class Lake:
+class Lake(LakeSnapshots, LakeImport):
     """A root with topics: a path or URI (it holds a ``/``), or a catalog schema such as ``main.lakelog``.
 
     Opening a lake reads nothing; the first topic makes the root a lake.
@@ -72,7 +74,7 @@ class Lake:
         self._own = LakeTable(session, self.root, None if session is not None else native_properties)
 
     @property
-    def spark(self) -> SparkSession:
+    def spark(self) -> SparkSession:  # type: ignore[override]
         """The session.
 
         Raises:
@@ -120,7 +122,7 @@ class Lake:
         self._own.set_defaults({name: parsed.get(name) for name in settings})
         if silver.SHAPING & set(settings):
             for topic in self._standing():
-                silver.follow(self.spark, topic.silver, topic.config)
+                keeping.follow(topic.log, topic.config, now=self.clock())
 
     def upgrade(self) -> Upgraded:
         """Bring the lake's tables up to this lakelog's format; again, and nothing changes.
@@ -316,6 +318,7 @@ class Lake:
         # The log is gone: another process may have made the topic anew.
         if identity is not None and self._identity(name) == identity:
             self._own.list_topic(name, None)
+            registry.forget(self.spark, self.root, identity)
         return deleted
 
     def sql(self, query: str, *, at: At = None, engine: str = "spark") -> DataFrame:
@@ -326,7 +329,7 @@ class Lake:
 
         Args:
             query: one SELECT, WITH … SELECT, VALUES, SHOW, DESCRIBE or EXPLAIN.
-            at: a version of silver or a time, for the views of the latest tables; topics that have no such version are left out.
+            at: a snapshot's name, a version of silver or a time, for the views of the latest tables; topics without it are left out.
             engine: ``duckdb`` answers without Spark, in DuckDB's dialect, with rows as `native.rows.Rows`; the views that the query names are
                 read into this process' memory.
 
@@ -348,6 +351,7 @@ class Lake:
         query = checked_query(self.spark, query)
         known: dict[str, str] = {}
         existing: list[str] = []
+        lacking: NotFound | None = None
         for name in self.topics():
             if not views.is_named(name, query):
                 existing += views.names(name)
@@ -360,9 +364,12 @@ class Lake:
             except TopicNotFound:
                 # A topic whose deletion was cut off is still listed.
                 continue
-            except NotFound:
+            except NotFound as error:
                 if at is None:
                     raise
+                lacking = error
+        if lacking is not None and not known:
+            raise lacking
         whole = views.over(known, query)
         try:
             frame = self.spark.sql(whole)
@@ -382,9 +389,10 @@ class Lake:
 
     def _selects(self, name: str, at: At) -> dict[str, str]:
         """A topic's views as SELECTs, by name; a version of silver that cannot be read is not found."""
-        topic, version = self._topic(name), moment(at)
-        if isinstance(version, datetime.datetime):
-            version = tables.version_at(self.spark, topic.silver, version)
-        if version is not None:
-            tables.read(self.spark, topic.silver, version)
-        return views.selects(name, topic.silver, topic.bronze, topic.types, version)
+        topic = self._topic(name)
+        place = point.find(topic.log, at)
+        if place.copy is not None:
+            return views.selects(name, place.copy, topic.bronze, topic.types)
+        if place.version is not None:
+            tables.read(self.spark, topic.silver, place.version)
+        return views.selects(name, topic.silver, topic.bronze, topic.types, place.version)

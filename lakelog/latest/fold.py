@@ -15,7 +15,7 @@ from lakelog.delta import tables
 from lakelog.delta.statement import FEW, interpreted
 from lakelog.log import bronze
 from lakelog.log.rows import RECORD_COLUMNS
-from lakelog.model.records import Types, header_octets, looked_up, octets
+from lakelog.model.records import Types, header_octets, octets
 from lakelog.model.topic_log import TopicLog
 
 if TYPE_CHECKING:
@@ -96,13 +96,7 @@ def sliced(log: TopicLog, start: Mapping[int, int], ends: Mapping[int, int], at:
     """The log's records from ``start`` to ``ends`` (exclusive), with bucket, version and flags as the rule sees them."""
     from pyspark.sql import functions as F
 
-    spans = {index: (start[index], end) for index, end in ends.items() if end > start[index]}
-    low, high = min(low for low, _ in spans.values()), max(high for _, high in spans.values())
-    first, beyond = ([spans.get(index, (0, 0))[place] for index in range(log.partitions)] for place in (0, 1))
-    index, offset = F.col("partition"), F.col("offset")
-    # Bounds that skip files by their statistics (a rounded one would read a share of the whole log), then each partition's exact ones.
-    rows = bronze.records(log, at=at).filter(index.isin(list(spans)) & (offset >= low) & (offset < high))
-    rows = rows.filter((offset >= looked_up(first, index)) & (offset < looked_up(beyond, index)))
+    rows = bronze.between(log, start, ends, at)
     buckets = log.config.number("silver.buckets")
     bucket = F.lit(0) if buckets == 1 else F.pmod(F.xxhash64("key"), F.lit(buckets))
     invalid = [log.rule.invalid_version().alias("invalid")] * (log.rule.strategy == "header")

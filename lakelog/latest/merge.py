@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from lakelog.delta import tables
 from lakelog.errors import Damaged, Refused, VersionMismatch
@@ -145,5 +146,5 @@ def _up_to(log: TopicLog, state: Progress, end: LogEnd, max_records: int | None)
 
 def _merged(name: str, version: int | None, step: upsert.Step, all_ends: Mapping[int, int]) -> Merged:
     remaining = sum(all_ends[index] - end for index, end in step.ends.items())
-    counts = {count: step.total(count) for count in COUNTS}
+    counts: dict[str, Any] = {count: step.total(count) for count in COUNTS}
     return Merged(name, version, dict(sorted(step.start.items())), dict(sorted(step.ends.items())), remaining=remaining, **counts)

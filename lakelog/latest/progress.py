@@ -85,6 +85,20 @@ class Progress:
                 marks[index] = _mark(place, self.controls[index], {n: before.get(n, 0) + known.get(n, 0) for n in COUNTS})
         return Progress(marks)
 
+    def restored(self, identity: str) -> Progress:
+        """The progress after a restore: the same, but no merge that knew the one before can commit (its gate does not find it)."""
+        marks = {
+            index: Mark(mark.offset, mark.epoch, json.dumps({**self.controls[index], "restore": identity}, sort_keys=True))
+            for index, mark in self.marks.items()
+        }
+        return Progress(marks)
+
+    @property
+    def restore(self) -> str | None:
+        """The identity of the restore that silver came out of, if there was one and every partition says so."""
+        found = {control.get("restore") for control in self.controls.values()}
+        return found.pop() if len(found) == 1 else None
+
     @cached_property
     def controls(self) -> dict[int, dict[str, Any]]:
         """Partition to what its control row says."""

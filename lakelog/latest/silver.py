@@ -9,6 +9,7 @@ table for any engine.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -54,20 +55,47 @@ def skipping_columns(key: DataType) -> str:
 SHAPING = {"snapshot.retention.ms", "deletion.vectors"}
 
 
-def delta_properties(settings: TopicConfig) -> dict[str, str]:
-    """The Delta properties of silver that follow from a configuration; its versions stay readable for ``snapshot.retention.ms``."""
-    seconds = max(1, -(-settings.number("snapshot.retention.ms") // 1000))
-    # Delta wants both of them, together.
-    kept = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), f"interval {seconds} seconds")
+# Delta wants both of them, together.
+RETENTIONS = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
+# What stands for ever: Delta's intervals end where microseconds do.
+AGES_MS = 36500 * 86_400_000
+
+
+def retention(settings: TopicConfig, kept_ms: int = 0) -> int:
+    """How long silver's versions must stay readable, in milliseconds: ``snapshot.retention.ms``, and for kept snapshots ``kept_ms``."""
+    asked = settings.number("snapshot.retention.ms")
+    return max(AGES_MS if asked < 0 else asked, min(kept_ms, AGES_MS))
+
+
+def delta_properties(settings: TopicConfig, kept_ms: int = 0) -> dict[str, str]:
+    """The Delta properties of silver that follow from a configuration, and from the snapshots that are kept for ``kept_ms`` (`retention`)."""
+    seconds = max(1, -(-retention(settings, kept_ms) // 1000))
+    kept = dict.fromkeys(RETENTIONS, f"interval {seconds} seconds")
     return {**kept, "delta.enableDeletionVectors": str(settings.flag("deletion.vectors")).lower()}
 
 
-def follow(spark: SparkSession, table: TableRef, settings: TopicConfig) -> None:
-    """Give silver the Delta properties that follow from a configuration, where it has others: a lake's default may have changed."""
-    stored, wanted = table_properties.read(spark, table) or {}, delta_properties(settings)
+def follow(spark: SparkSession, table: TableRef, settings: TopicConfig, kept_ms: int = 0, *, raising: bool = False) -> None:
+    """Give silver the Delta properties that follow from a configuration, where it has others: a lake's default may have changed.
+
+    Args:
+        spark: the session.
+        table: silver.
+        settings: the topic's.
+        kept_ms: for how long removed files must be kept for the sake of snapshots.
+        raising: only where the retention it has is shorter than it must be.
+    """
+    stored, wanted = table_properties.read(spark, table) or {}, delta_properties(settings, kept_ms)
+    if raising and all(_seconds(stored.get(name)) >= _seconds(wanted[name]) for name in RETENTIONS):
+        return
     if any(stored.get(name) != text for name, text in wanted.items()):
         # All of them: Delta wants the retentions together.
         table_properties.change(spark, table, wanted)
+
+
+def _seconds(interval: str | None) -> int:
+    """The length of an interval as `delta_properties` writes it; 0 where somebody else wrote it in another way."""
+    found = re.fullmatch(r"interval (\d+) seconds", interval or "")
+    return int(found[1]) if found else 0
 
 
 def create(log: TopicLog, table: TableRef, starts: Mapping[int, LogPlace], *, now: int, replace: bool) -> None:
@@ -117,8 +145,13 @@ def stored_rows(log: TopicLog, rows: DataFrame, now: int, *more: Column) -> Data
 
 def rows(log: TopicLog, at: int | datetime.datetime | None = None) -> DataFrame:
     """Silver without its control rows, now or at a version or time; values in the types that the topic has now."""
+    return without_control(log, tables.read(log.spark, log.silver, at))
+
+
+def without_control(log: TopicLog, stored: DataFrame) -> DataFrame:
+    """Silver as stored without its control rows; values in the types that the topic has now."""
     from pyspark.sql import functions as F
 
-    found = tables.read(log.spark, log.silver, at).filter(F.col("bucket") > CONTROL_BUCKET).drop("control")
+    found = stored.filter(F.col("bucket") > CONTROL_BUCKET).drop("control")
     value = shaped(F.col("value"), found.schema["value"].dataType, log.types.value)
     return found.withColumn("value", value)

@@ -1,80 +1,125 @@
-"""Proof by recomputation: is the log as appends leave it, and is silver what an independent fold of the log gives?"""
+"""Proof by recomputation: is the log as appends leave it, does it fit what it says of itself, and is silver what an independent fold gives?"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakelog.delta import tables
-from lakelog.latest import silver
-from lakelog.latest.progress import stored
-from lakelog.log import bronze, inspection
+from lakelog.errors import Damaged, NotFound
+from lakelog.latest import merge, recompute
+from lakelog.latest.progress import Progress, stored
+from lakelog.latest.recompute import Base
+from lakelog.log import inspection
 from lakelog.log.notes import describe_commit, foreign_commits, since_repair
+from lakelog.log.tail import LogEnd, true_end
+from lakelog.model import positions
+from lakelog.model.log_state import CONFIGURE, TRUNCATE
+from lakelog.model.positions import SnapshotPlace
+from lakelog.model.segments import Tail
 from lakelog.model.topic_log import TopicLog
 from lakelog.results import Verified
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
+
+LOOKED_AT = 100_000
 
 
-def verify(log: TopicLog) -> Verified:
-    """Look at every commit, every offset and every row.
+@dataclass(frozen=True)
+class Snapshots:
+    """A topic's live snapshots, and silver's rows of one of them."""
+
+    live: Sequence[SnapshotPlace]
+    rows: Callable[[SnapshotPlace], DataFrame]
+
+    def base(self, end: LogEnd, held: Progress) -> tuple[SnapshotPlace, Base] | None:
+        """What stands for the records below the log's start: the oldest that reaches it; None where nothing is gone, or none does."""
+        states = {index: tail.state for index, tail in end.tails.items()}
+        if all(one.start <= one.origin for one in states.values()):
+            return None
+        able = [
+            one for one in positions.usable(states, end.ends(), self.live) if all(one.ends[index] <= held.next[index] for index in states)
+        ]
+        return (able[0], Base(self.rows(able[0]), able[0].ends)) if able else None
+
+
+def verify(log: TopicLog, snapshots: Snapshots, share: float = 1.0) -> Verified:
+    """Look at every commit, every offset, what log and silver say of themselves, and every row, or a share of the keys.
+
+    Args:
+        log: the topic.
+        snapshots: its live ones; where the log begins above its origin, the oldest that reaches its start stands for what is gone.
+        share: of the keys that are recomputed.
 
     Cost: the history of the log, one pass over the log for its offsets, one fold of the merged part, one full join with silver.
     """
-    commits = tables.history(log.spark, log.table, 100_000)
+    commits = tables.history(log.spark, log.table, LOOKED_AT)
     problems = [f"another writer changed the log: {describe_commit(row)}" for row in foreign_commits(since_repair(commits))]
     with tables.door(log.table):
         records, found = inspection.problems(log)
-        problems += found
-        keys, wrong = compared(log)
-    problems += wrong
-    return Verified(log.name, records, keys, len(commits), problems)
+    problems += found
+    found, end, base = _state_problems(log, snapshots)
+    problems += found
+    if end is None or (base is None and any(tail.state.start > tail.state.origin for tail in end.tails.values())):
+        return Verified(log.name, records, 0, len(commits), problems, share=0.0)
+    compared = recompute.compared(log, base[1] if base else None, share)
+    told = str(base[0]) if base else None
+    return Verified(log.name, records, compared.keys, len(commits), [*problems, *compared.problems], compared.differences, share, told)
 
 
-def compared(log: TopicLog) -> tuple[int, list[str]]:
-    """Silver against a fold of the merged part of the log by another way: ``row_number`` over the rank."""
-    from pyspark.sql import functions as F
-
-    state = stored(log.spark, log.silver)
-    wanted = _winners(log, state.next)
-    have = silver.rows(log).select(
-        F.col("partition").alias("s_partition"), F.col("key").alias("s_key"), F.col("offset").alias("s_offset"),
-        F.col("tombstone").alias("s_tombstone"),
-        F.xxhash64(F.to_json(F.struct("value", "headers"))).alias("s_content"),
-    )  # fmt: skip
-    joined = wanted.join(have, (F.col("partition") == F.col("s_partition")) & (F.col("key") == F.col("s_key")), "full")
-    content = F.xxhash64(F.to_json(F.struct("value", "headers")))
-    counts = joined.agg(
-        F.count(F.lit(1)).alias("keys"),
-        F.count_if(F.col("s_offset").isNull()).alias("missing"),
-        F.count_if(F.col("offset").isNull()).alias("unknown"),
-        F.count_if(F.col("offset") != F.col("s_offset")).alias("other"),
-        F.count_if(
-            (F.col("offset") == F.col("s_offset")) & ((content != F.col("s_content")) | (F.col("tombstone") != F.col("s_tombstone")))
-        ).alias("changed"),
-    ).collect()[0]
-    says = {
-        "missing": "keys are missing in silver",
-        "unknown": "silver has keys that the log does not have",
-        "other": "keys have another row in silver than the one the rule puts first",
-        "changed": "rows of silver differ from their record in the log",
-    }
-    return counts["keys"], [f"{counts[name]} {text}" for name, text in says.items() if counts[name]]
+def _state_problems(log: TopicLog, snapshots: Snapshots) -> tuple[list[str], LogEnd | None, tuple[SnapshotPlace, Base] | None]:
+    """What log and silver say of themselves that cannot be; the log's end, None where silver is not to be compared with it; the base."""
+    try:
+        end = true_end(log)
+        held = stored(log.spark, log.silver)
+    except (Damaged, NotFound) as error:
+        return [str(error)], None, None
+    intent = end.intent
+    begun = [f"the operation {intent.operation} was begun and is not finished: the next command that writes finishes it"] if intent else []
+    if intent is not None and intent.operation not in (CONFIGURE, TRUNCATE):
+        return begun, None, None
+    found = [f"partition {index}: {text}" for index, tail in sorted(end.tails.items()) for text in _wrong(tail, held.next.get(index))]
+    found += begun
+    if found:
+        return found, end, snapshots.base(end, held)
+    try:
+        merge.require_same_log(log, held, end)
+    except Damaged as error:
+        found.append(str(error))
+    if held.uuid != log.uuid:
+        found.append(f"silver was made for another topic ({held.uuid})")
+    if held.rule != log.rule and not held.empty:
+        found.append(f"silver was made under the rule {held.rule}, the topic says {log.rule}: run merge with rebuild")
+        return found, None, None
+    found += _uncovered(end.tails, end, snapshots.live)
+    return found, end, snapshots.base(end, held)
 
 
-def _winners(log: TopicLog, ends: dict[int, int]) -> DataFrame:
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
+def _wrong(tail: Tail, merged: int | None) -> list[str]:
+    """What of a partition's state and progress cannot be."""
+    state, found = tail.state, []
+    firsts = [first for _, first in state.epochs]
+    numbers = [number for number, _ in state.epochs]
+    if numbers != sorted(set(numbers)) or numbers[-1] != state.epoch or firsts != sorted(firsts) or firsts[-1] > tail.end:
+        found.append(f"its epochs {[list(pair) for pair in state.epochs]} do not follow one upon the other up to epoch {state.epoch}")
+    if not state.origin <= state.start <= tail.end:
+        found.append(f"the log start {state.start} lies outside [{state.origin}, {tail.end}]")
+    if max(state.cleaned, state.deletes_from) > tail.end:
+        found.append(f"it was cleaned up to {max(state.cleaned, state.deletes_from)}, beyond its end {tail.end}")
+    if merged is None:
+        found.append("silver has no progress of it")
+    elif not state.start <= merged <= tail.end:
+        found.append(f"silver holds it up to {merged}, outside the log [{state.start}, {tail.end})")
+    return found
 
-    limits = tables.small_frame(log.spark, "l_partition INT, l_end BIGINT", sorted(ends.items()))
-    inside = (F.col("partition") == F.col("l_partition")) & (F.col("offset") < F.col("l_end"))
-    rows = bronze.records(log).join(F.broadcast(limits), inside, "left_semi").filter(F.col("key").isNotNull())
-    rows = rows.withColumn("version", log.rule.version())
-    keys = Window.partitionBy("partition", "key")
-    order: list[Column] = [F.col("version").isNotNull().desc(), F.col("version").desc_nulls_last(), F.col("offset").desc()]
-    if log.rule.barriers:
-        last_delete = F.max(F.when(F.col("tombstone") & F.col("version").isNull(), F.col("offset"))).over(keys)
-        rows = rows.withColumn("barrier", last_delete)
-        order.insert(0, (F.col("barrier").isNull() | (F.col("offset") > F.col("barrier"))).desc())
-        rows = rows.filter(F.col("barrier").isNull() | (F.col("offset") >= F.col("barrier")))
-    return rows.withColumn("place", F.row_number().over(keys.orderBy(*order))).filter("place = 1")
+
+def _uncovered(tails: Mapping[int, Tail], end: LogEnd, snapshots: Sequence[SnapshotPlace]) -> list[str]:
+    states = {index: tail.state for index, tail in tails.items()}
+    gone = [one for one in states.values() if one.start > one.origin]
+    if not gone or positions.usable(states, end.ends(), snapshots):
+        return []
+    return [
+        f"partition {gone[0].partition}: the log starts at {gone[0].start}, and no snapshot holds what is gone: silver cannot be proved"
+    ]

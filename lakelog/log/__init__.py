@@ -2,8 +2,9 @@
 
 A batch that inputs/ has made ready takes this way: conditions.py (expected offsets, KIP-27) and tokens.py -> append.py (one call) or bulk.py (a
 long file in chunks) -> bronze.py (offsets given, rows made) -> guard.py (one INSERT that holds only if the log still ends as known). tail.py
-reads the log's end and state; notes.py reads the notes of commits and names other writers; state.py changes the state; rows.py has the table's
-columns and control rows; inspection.py looks at every offset.
+reads the log's end and state; notes.py reads the notes of commits and names other writers; state.py changes the state, cut.py takes the log's
+end away with it; extent.py says how old and how large the log is; rows.py has the table's columns and control rows; inspection.py looks at
+every offset.
 
 May import inputs, delta and model. Others use ``append``, ``bulk``, ``bronze``, ``state``, ``tail`` and ``inspection``.
 
@@ -21,8 +22,8 @@ record. Rows with ``control`` (JSON with a ``type``) are the topic's own:
 The log end of a partition is the offset behind its last batch row, or the state's ``start`` where that is greater. Offsets below ``start`` are
 gone; below ``cleaned`` some may be; in a mirrored topic there are holes. Nothing counts offsets: a batch row says how many records it has.
 
-*Notes.* Each commit's user metadata is JSON: ``lakelog`` (append, intent, done, repair, upgrade), ``ends`` (partition to known log end), ``checked``
-(the version up to which its writer looked at commits), an append's ``batch``. A note is a hint: the rows decide.
+*Notes.* Each commit's user metadata is JSON: ``lakelog`` (append, intent, done, restore, repair, upgrade), ``ends`` (partition to known log
+end), ``checked`` (the version up to which its writer looked at commits), an append's ``batch``. A note is a hint: the rows decide.
 
 *Before a commit a writer must check*, in the same transaction: for each partition it touches, the last record's offset and ``batch`` are those
 known, the newest state row's offset and ``batch`` too, there is no ``intent`` in it, and the topic's identity is that of the state row. Between the

@@ -58,15 +58,18 @@ def create(
     now: int,
     properties: Mapping[str, str],
     origins: Mapping[int, int] = MappingProxyType({}),
+    states: Mapping[int, PartitionState] | None = None,
+    rows: DataFrame | None = None,
 ) -> None:
     """Create the log: per partition a state row (epoch 0, log start 0 or the partition's of ``origins``), in the table's first commit.
 
-    State rows bear the topic's identity: an append looks at it (guard.py).
+    An imported log has ``states`` of its own, and ``rows`` from its start on. State rows bear the topic's identity: an append looks at it.
     """
     topic = properties[table_properties.IDENTITY]
-    rows = [state_row(PartitionState.first(index, topic, origin=origins.get(index, 0)), topic) for index in range(partitions)]
+    firsts = {index: PartitionState.first(index, topic, origin=origins.get(index, 0)) for index in range(partitions)}
+    frame = control_frame(spark, types, [state_row(one, topic) for one in (states or firsts).values()], now)
     tables.create(
-        control_frame(spark, types, rows, now),
+        frame if rows is None else frame.unionAll(rows),
         table,
         partitioned_by=("partition", "segment"),
         properties={
@@ -253,6 +256,22 @@ def records(log: TopicLog, *, partition: int | None = None, offset: int | None =
     return rows.select(*[value if name == "value" else F.col(name) for name in RECORD_COLUMNS])
 
 
+def between(log: TopicLog, starts: Mapping[int, int], ends: Mapping[int, int], at: int) -> DataFrame:
+    """The log's records from ``starts`` to ``ends`` (exclusive) at a version of bronze, as `records`; partitions that do not move are left out.
+
+    Files outside are skipped by their statistics; at least one partition must move.
+    """
+    from pyspark.sql import functions as F
+
+    spans = {index: (starts[index], end) for index, end in ends.items() if end > starts[index]}
+    low, high = min(low for low, _ in spans.values()), max(high for _, high in spans.values())
+    first, beyond = ([spans.get(index, (0, 0))[place] for index in range(log.partitions)] for place in (0, 1))
+    index, offset = F.col("partition"), F.col("offset")
+    # Bounds that skip files by their statistics (a rounded one would read a share of the whole log), then each partition's exact ones.
+    rows = records(log, at=at).filter(index.isin(list(spans)) & (offset >= low) & (offset < high))
+    return rows.filter((offset >= looked_up(first, index)) & (offset < looked_up(beyond, index)))
+
+
 def batch_ends(log: TopicLog, after: Mapping[int, int], at: int) -> list[BatchEnd]:
     """Where every append that goes beyond the given offsets ends at a version of bronze, by partition and offset."""
     from pyspark.sql import functions as F
@@ -261,7 +280,9 @@ def batch_ends(log: TopicLog, after: Mapping[int, int], at: int) -> list[BatchEn
         tables.read(log.spark, log.table, at)
         .filter((F.col("segment") >= 0) & (F.col("offset") >= min(after.values(), default=0)) & (F.col("partition") >= 0))
         .filter(F.get_json_object("control", "$.type") == "batch")
-        .select("batch", "partition", "offset", F.get_json_object("control", "$.after").cast("bigint").alias("after"))
+        # Where a restore cut the log, its last append has a second row.
+        .groupBy("batch", "partition", "offset")
+        .agg(F.max(F.get_json_object("control", "$.after").cast("bigint")).alias("after"))
         .orderBy("partition", "offset")
     )
     with tables.door(log.table):

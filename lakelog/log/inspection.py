@@ -34,7 +34,8 @@ def problems(log: TopicLog) -> tuple[int, list[str]]:
         if row["state"] is None:
             found.append(f"{where}: there is no state row")
             continue
-        start = PartitionState.from_row(row["partition"], row["state"]["epoch"], "", row["state"]["control"]).start
+        state = PartitionState.from_row(row["partition"], row["state"]["epoch"], "", row["state"]["control"])
+        start = state.start
         if row["twice"]:
             found.append(f"{where}: {row['twice']} offsets were given twice")
         if row["strange"]:
@@ -43,6 +44,9 @@ def problems(log: TopicLog) -> tuple[int, list[str]]:
             found.append(f"{where}: {row['unended']} records belong to appends whose batch rows are missing")
         if row["missing"]:
             found.append(f"{where}: {row['missing']} records of its batches are missing")
+        between = 0 if row["reached"] is None else row["reached"] + 1 - max(state.cleaned, start) - row["claimed"]
+        if between > 0 and not row["unended"]:
+            found.append(f"{where}: {between} offsets below its end belong to no append: whole appends are missing")
         if row["outside"]:
             found.append(f"{where}: {row['outside']} records lie beyond the last offset of their batch")
         if row["first"] is not None and row["first"] < start:
@@ -90,6 +94,8 @@ def _by_partition(log: TopicLog) -> DataFrame:
             F.coalesce(F.sum(F.when(F.col("end").isNull(), F.col("records") - F.col("unmarked"))), F.lit(0)).alias("unended"),
             F.coalesce(F.sum(lacking), F.lit(0)).alias("missing"),
             F.count_if(ours & (F.col("last") > F.col("end"))).alias("outside"),
+            F.coalesce(F.sum(F.when(ours & (F.col("end") >= cleaned), F.coalesce("claimed", "records"))), F.lit(0)).alias("claimed"),
+            F.max("end").alias("reached"),
             F.min("first").alias("first"),
             F.first("state", ignorenulls=True).alias("state"),
         )

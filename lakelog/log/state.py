@@ -12,9 +12,11 @@ from lakelog.errors import Conflict, InvalidConfig, LogIncomplete
 from lakelog.log import guard, inspection
 from lakelog.log.notes import note
 from lakelog.log.rows import STATE_SEGMENT, control_frame
-from lakelog.log.tail import LogEnd
-from lakelog.model.log_state import PartitionState
+from lakelog.log.tail import LogEnd, log_end
+from lakelog.model.log_state import Intent, PartitionState
 from lakelog.model.topic_log import TopicLog
+
+ATTEMPTS = 20
 
 
 def state_row(state: PartitionState, topic: str) -> tuple[Any, ...]:
@@ -92,3 +94,19 @@ def require_whole(log: TopicLog, name: str, end: LogEnd) -> None:
         _, found = inspection.problems(log)
     if found:
         raise LogIncomplete(f"{name}: the log is not whole: {'; '.join(found[:3])}. Nothing was changed. Run verify.")
+
+
+def close(log: TopicLog, intent: Intent, *, now: int) -> None:
+    """Say that an operation is done; nothing where somebody else has said so.
+
+    Raises:
+        Conflict: other operations were first again and again.
+    """
+    for _ in range(ATTEMPTS):
+        end = log_end(log)
+        if end.intent is None or end.intent.id != intent.id:
+            return
+        states = {index: tail.state.next(uuid.uuid4().hex, intent=None) for index, tail in end.tails.items()}
+        if change_state(log, end, states, "done", now=now):
+            return
+    raise Conflict(f"{log.name}: {intent.operation} is done, but other writers kept it from saying so. Any writing command goes on.")

@@ -28,8 +28,8 @@ from lakelog.model.topic_log import TopicLog
 class LogEnd:
     """The end of the log at a version of bronze: a tail per partition asked for, what the notes say of the others.
 
-    ``batch`` is the newest append's and ``file`` that of the newest commit, where they are known: a topic deleted and made anew may come to
-    the same version.
+    ``batch`` is the identity of the newest append or change of state, and ``file`` that of the newest commit, where they are known: a topic
+    deleted and made anew may come to the same version.
     """
 
     version: int
@@ -106,8 +106,10 @@ def log_end(log: TopicLog, partitions: Sequence[int] | None = None, known: LogEn
     if known is not None and known.covers(wanted) and commit_file.is_current(log.spark, log.table, known.file):
         return known
     version, found = newest_commit(log)
-    newest = found.get("batch")
-    if known is not None and not pin and (known.version, known.batch) == (version, newest) and known.covers(wanted):
+    newest = found.get("batch") or found.get("id")
+    # What was read when a version was the newest, and is so still, is of that version exactly; that it is the same table, the note tells.
+    same = known is not None and (known.version, known.batch) == (version, newest) and (newest is not None or not pin)
+    if known is not None and same and known.covers(wanted):
         return known
     hints = {int(index): int(end) for index, end in found.get("ends", {}).items()}
     at = version if pin else None

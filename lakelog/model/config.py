@@ -87,6 +87,8 @@ SETTINGS: Mapping[str, Setting] = {
         Setting("check.expected.offsets.scope", "partition", _choice("partition", "key"),
                 "partition: an expected offset must be the one the record gets; key: greater than the last of its key"),
         Setting("producer.id.expiration.ms", 604800000, _long(1), "how long tokens are remembered", "producer.id.expiration.ms"),
+        Setting("offsets.retention.ms", 604800000, _long(1),
+                "how long a registered reader's position holds the log without a new commit of it"),
         Setting("segment.ms", 604800000, _long(1), "a segment older than this is closed at the next append", "log.roll.ms"),
         Setting("segment.bytes", 1073741824, _long(14), "a segment that would grow past this is closed at the next append",
                 "log.segment.bytes"),
@@ -99,8 +101,14 @@ SETTINGS: Mapping[str, Setting] = {
         Setting("message.timestamp.after.max.ms", LONG_MAX, _long(0), "how far a record's time may lie after the append",
                 "log.message.timestamp.after.max.ms"),
         # Delta keeps it as an interval, which ends where its microseconds do.
-        Setting("snapshot.retention.ms", 2592000000, _long(3600000, LONG_MAX // 1000),
-                "how long silver's versions stay readable (time travel)"),
+        Setting("snapshot.retention.ms", 2592000000, _long(-1, LONG_MAX // 1000),
+                "how long silver's versions stay readable (time travel) and snapshots without a name live; -1 = for ever"),
+        Setting("snapshot.retention.count", -1, _long(-1), "how many snapshots without a name are kept at most; -1 = any number"),
+        Setting("max.snapshot.interval.ms", 0, _long(0), "a merge takes a snapshot when the last one is older than this; 0 = off",
+                "metadata.log.max.snapshot.interval.ms"),
+        Setting("max.record.bytes.between.snapshots", 0, _long(0),
+                "a merge takes a snapshot when records of so many octets were merged since the last one; 0 = off",
+                "metadata.log.max.record.bytes.between.snapshots"),
         Setting("deletion.vectors", False, _boolean,
                 "deletion vectors on silver: cheaper merges, but only readers that know them can read the table"),
         Setting("silver.buckets", 1, _long(1, 4096), "hash buckets of silver", fixed=True),
@@ -110,7 +118,6 @@ SETTINGS: Mapping[str, Setting] = {
 LATER = (
     "tombstone.version.retention.ms", "cleanup.policy", "delete.retention.ms",
     "min.compaction.lag.ms", "max.compaction.lag.ms", "min.cleanable.dirty.ratio", "retention.ms", "retention.bytes",
-    "snapshot.retention.count", "max.snapshot.interval.ms", "max.record.bytes.between.snapshots",
 )  # fmt: skip
 RULE_SETTINGS = (
     "compaction.strategy", "compaction.strategy.header", "compaction.strategy.column", "compaction.header.encoding", "tombstone.unversioned",

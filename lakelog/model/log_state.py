@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-CONFIGURE, REPAIR, DELETE = "configure", "repair", "delete"
+CONFIGURE, REPAIR, DELETE, RESTORE, TRUNCATE = "configure", "repair", "delete", "restore", "truncate"
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,11 @@ class PartitionState:
         """The state after a change."""
         return replace(self, sequence=self.sequence + 1, batch=batch, **changes)
 
-    def next_epoch(self, batch: str, first: int, **changes: Any) -> PartitionState:
-        """The state in which a new generation of the log begins, at offset ``first``."""
-        return self.next(batch, epoch=self.epoch + 1, epochs=(*self.epochs, (self.epoch + 1, first)), **changes)
+    def next_epoch(self, batch: str, first: int, *, number: int | None = None, **changes: Any) -> PartitionState:
+        """The state in which a new generation of the log begins, at offset ``first``; generations that began there or beyond are no more."""
+        before = tuple(pair for pair in self.epochs if pair[1] < first)
+        epoch = self.epoch + 1 if number is None else number
+        return self.next(batch, epoch=epoch, epochs=(*before, (epoch, first)), **changes)
 
     @property
     def row_offset(self) -> int:

@@ -1,13 +1,19 @@
-"""When a table is looked at: one of its versions, or a time."""
+"""When a table is looked at: one of its versions, a time, or a snapshot."""
 
 from __future__ import annotations
 
 import datetime
 
 from lakelog.errors import InvalidRequest
+from lakelog.model.snapshot_id import ID, NAME
 
-# A version, a time, text for either; None is now.
+# A version, a time, a snapshot's name or id, text for any of them; None is now.
 At = int | str | datetime.datetime | None
+
+
+def is_name(at: At) -> bool:
+    """Whether a text is a snapshot's name or id: neither a version nor a time, which begin with a digit and hold no ``@``."""
+    return isinstance(at, str) and bool(NAME.fullmatch(at) or ID.fullmatch(at))
 
 
 def moment(at: At, *, now: int | None = None) -> int | datetime.datetime | None:
@@ -26,7 +32,7 @@ def moment(at: At, *, now: int | None = None) -> int | datetime.datetime | None:
         try:
             at = datetime.datetime.fromisoformat(at.replace("Z", "+00:00"))
         except ValueError as error:
-            raise InvalidRequest(f"at={at!r} is neither a version nor a time like 2026-05-06T12:00:00.") from error
+            raise InvalidRequest(f"at={at!r} is neither a version, nor a time like 2026-05-06T12:00:00, nor a snapshot's name.") from error
     if isinstance(at, datetime.datetime) and at.tzinfo is None:
         at = at.replace(tzinfo=datetime.timezone.utc)
     if isinstance(at, datetime.datetime) and now is not None and at.timestamp() * 1000 > now:

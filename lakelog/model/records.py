@@ -5,6 +5,7 @@ Everything here is a value or a Spark expression; nothing reads or writes.
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -68,6 +69,11 @@ def instant(ms: int, any_row: str) -> Column:
     from pyspark.sql import functions as F
 
     return F.timestamp_millis(constant(ms, any_row))
+
+
+def as_datetime(ms: int) -> datetime.datetime:
+    """A time in milliseconds since 1970 as a datetime in UTC."""
+    return datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc) + datetime.timedelta(milliseconds=ms)
 
 
 def zero(any_row: str) -> Column:

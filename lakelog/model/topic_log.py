@@ -28,3 +28,8 @@ class TopicLog:
     partitions: int
     config: TopicConfig
     rule: OrderingRule
+
+    @property
+    def quarantine(self) -> TableRef:
+        """The table of its records that are not in the log."""
+        return TableRef.of(self.root, self.name, "quarantine")

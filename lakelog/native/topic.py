@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import table_properties
 from lakelog.delta.table_properties import IDENTITY, PREFIX
-from lakelog.errors import NotReady, OffsetOutOfRange, TopicNotFound
+from lakelog.errors import UNSUPPORTED_FEATURE, NotReady, OffsetOutOfRange, TopicNotFound
 from lakelog.latest.status import status_of
 from lakelog.model import config, kinds
 from lakelog.model.config import TopicConfig
 from lakelog.model.names import TableRef
 from lakelog.model.ordering import OrderingRule
-from lakelog.model.point_in_time import At, moment
+from lakelog.model.point_in_time import At, is_name, moment
 from lakelog.model.records import Types, flat_columns
 from lakelog.model.topic_log import TopicLog
 from lakelog.native import latest, log
 from lakelog.native.rows import Rows
 from lakelog.native.table import Table, properties
-from lakelog.results import TopicDescription, TopicStatus
+from lakelog.results import Snapshot, TopicDescription, TopicStatus
 
 if TYPE_CHECKING:
     import pandas
@@ -155,7 +155,18 @@ class NativeTopic:
     # ---- what the verbs share ----
 
     def _silver(self, at: At) -> Table:
-        """Silver now, where it is sound; or at a version or time."""
+        """Silver now, where it is sound; or at a version or time.
+
+        Raises:
+            NotReady: ``at`` is a snapshot, which Spark finds.
+        """
+        if isinstance(at, str) and at.lower() == "now":
+            at = None
+        if isinstance(at, Snapshot) or is_name(at):
+            raise NotReady(
+                f"{self.name}: a snapshot ({at}) is looked up by Spark: give the Lake a session, or ask for silver's version or a time.",
+                name=UNSUPPORTED_FEATURE,
+            )
         point = moment(at)
         if point is None:
             table = latest.opened(self.silver)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lakelog.delta import table_properties, tables
 from lakelog.delta.table_properties import PREFIX
 from lakelog.errors import Conflict
-from lakelog.latest import evolution, silver, views
+from lakelog.latest import evolution, views
 from lakelog.log import state
 from lakelog.log.tail import LogEnd, log_end
 from lakelog.model import config
@@ -21,6 +21,7 @@ from lakelog.model.ordering import OrderingRule
 from lakelog.model.records import Types, flat_columns, nullable
 from lakelog.model.topic_log import TopicLog
 from lakelog.model.widening import plan
+from lakelog.snapshots import keeping
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 ATTEMPTS = 20
 
 
-def change_settings(log: TopicLog, stored: Mapping[str, str], settings: Mapping[str, Any], lake: Mapping[str, str]) -> None:
+def change_settings(log: TopicLog, stored: Mapping[str, str], settings: Mapping[str, Any], lake: Mapping[str, str], *, now: int) -> None:
     """Change a topic's settings (None removes one).
 
     Args:
@@ -36,9 +37,10 @@ def change_settings(log: TopicLog, stored: Mapping[str, str], settings: Mapping[
         stored: the settings it has of its own.
         settings: name to value.
         lake: the lake's settings.
+        now: the time in milliseconds.
 
     Raises:
-        InvalidConfig: unknown, illegal or fixed settings; nothing was changed.
+        InvalidConfig: unknown, illegal or fixed settings, or a lower ``snapshot.retention.ms`` than a kept snapshot needs; nothing was changed.
         LogIncomplete: another rule is asked for, but the log no longer holds every record; nothing was changed.
 
     Cost: one commit on bronze, which aborts appends under way (two where settings are removed too); one on silver where it carries the
@@ -49,8 +51,9 @@ def change_settings(log: TopicLog, stored: Mapping[str, str], settings: Mapping[
     rule.version_type(log.types.value)
     if rule != log.rule and set(settings) & set(RULE_SETTINGS):
         state.require_whole(log, log.name, log_end(log))
+    keeping.require_longer(log, after, now=now)
     table_properties.change(log.spark, log.table, {PREFIX + name: text for name, text in changes.items()})
-    silver.follow(log.spark, log.silver, after)
+    keeping.follow(log, after, now=now)
 
 
 def widen(log: TopicLog, value: DataType, *, now: int) -> None:
@@ -92,20 +95,4 @@ def carry_out(log: TopicLog, end: LogEnd, intent: Intent, *, now: int) -> None:
     wider = dataclasses.replace(log, types=Types(log.types.key, value))
     evolution.reconcile(wider, tables.read(log.spark, log.silver).schema)
     views.create(log.spark, log.name, log.root, log.silver, log.table, wider.types)
-    close(wider, intent, now=now)
-
-
-def close(log: TopicLog, intent: Intent, *, now: int) -> None:
-    """Say that an operation is done; nothing where somebody else has said so.
-
-    Raises:
-        Conflict: other operations were first again and again.
-    """
-    for _ in range(ATTEMPTS):
-        end = log_end(log)
-        if end.intent is None or end.intent.id != intent.id:
-            return
-        states = {index: tail.state.next(uuid.uuid4().hex, intent=None) for index, tail in end.tails.items()}
-        if state.change_state(log, end, states, "done", now=now):
-            return
-    raise Conflict(f"{log.name}: {intent.operation} is done, but other writers kept it from saying so. Any writing command goes on.")
+    state.close(wider, intent, now=now)

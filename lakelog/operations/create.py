@@ -38,7 +38,7 @@ def make_log(spark: SparkSession, root: str, name: str, types: Types, *, partiti
     table = TableRef.of(root, name, "bronze")
     if IDENTITY in (table_properties.read(spark, table) or {}):
         return False
-    _refuse_foreign(spark, root, name)
+    refuse_foreign(spark, root, name)
     properties = {
         FORMAT: str(FORMAT_VERSION),
         IDENTITY: str(uuid.uuid4()),
@@ -97,7 +97,7 @@ def is_foreign(spark: SparkSession, table: TableRef, stored: Mapping[str, str] |
     return '"lakelog' not in (tables.history(spark, table, 1)[0]["userMetadata"] or "")
 
 
-def _refuse_foreign(spark: SparkSession, root: str, name: str) -> None:
+def refuse_foreign(spark: SparkSession, root: str, name: str) -> None:
     """Refuse to create a topic over what is not lakelog's: the tables and views of a schema are everybody's."""
     taken = [str(table) for table in topic_tables(root, name) if is_foreign(spark, table, table_properties.read(spark, table))]
     if "/" not in root:

@@ -20,6 +20,7 @@ from lakelog.model.names import TableRef
 from lakelog.model.topic_log import TopicLog
 from lakelog.operations.configure import ATTEMPTS
 from lakelog.operations.create import is_foreign, topic_tables
+from lakelog.snapshots import registry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -93,6 +94,9 @@ def drop(spark: SparkSession, root: str, name: str) -> None:
     log, latest = topic_tables(root, name)
     if "/" not in root:
         views.drop(spark, name, root)
+        for copy in {one.copy for one in registry.entries(spark, root) if one.topic == name and one.copy is not None}:
+            tables.drop(spark, TableRef.of(root, name, copy))
+        tables.drop(spark, TableRef.of(root, name, "quarantine"))
         tables.drop(spark, latest)
         tables.drop(spark, log)
         return

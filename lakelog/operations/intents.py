@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from lakelog.errors import InvalidConfig, TopicNotFound
 from lakelog.log.tail import LogEnd
-from lakelog.model.log_state import CONFIGURE, DELETE, REPAIR
+from lakelog.model.log_state import CONFIGURE, DELETE, REPAIR, RESTORE, TRUNCATE
 from lakelog.model.topic_log import TopicLog
-from lakelog.operations import configure, delete, repair
+from lakelog.operations import configure, delete, repair, truncate
+from lakelog.snapshots import restore
 
 
 def finish(log: TopicLog, end: LogEnd, *, now: int) -> None:
@@ -24,6 +25,10 @@ def finish(log: TopicLog, end: LogEnd, *, now: int) -> None:
         configure.carry_out(log, end, intent, now=now)
     elif intent.operation == REPAIR:
         repair.carry_out(log, end, intent, now=now)
+    elif intent.operation == TRUNCATE:
+        truncate.carry_out(log, end, intent, now=now)
+    elif intent.operation == RESTORE:
+        restore.carry_out(log, end, intent, now=now)
     elif intent.operation == DELETE:
         delete.drop(log.spark, log.root, log.name)
         raise TopicNotFound(f"The topic {log.name} of {log.root} was being deleted, which had been cut off. It is deleted now.")

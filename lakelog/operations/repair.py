@@ -12,21 +12,22 @@ from typing import TYPE_CHECKING
 
 from lakelog.delta import tables
 from lakelog.errors import Conflict, Damaged, LogIncomplete
-from lakelog.latest import merge, upsert, verify
-from lakelog.latest.progress import progress
+from lakelog.latest import merge, recompute, upsert
+from lakelog.latest.progress import progress, stored
+from lakelog.latest.verify import Snapshots
 from lakelog.log import inspection, state
 from lakelog.log.rows import control_row
 from lakelog.log.tail import LogEnd, log_end, newest_commit, true_end
 from lakelog.model.log_state import REPAIR, Intent
 from lakelog.model.topic_log import TopicLog
-from lakelog.operations.configure import ATTEMPTS, close
+from lakelog.operations.configure import ATTEMPTS
 from lakelog.results import Repaired
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
 
 
-def repair(log: TopicLog, *, now: int) -> Repaired:
+def repair(log: TopicLog, snapshots: Snapshots, *, now: int) -> Repaired:
     """Look at everything, and mend what is wrong; nothing is changed where nothing is.
 
     Raises:
@@ -40,7 +41,7 @@ def repair(log: TopicLog, *, now: int) -> Repaired:
     records, problems = inspection.problems(log)
     found += problems
     if not found:
-        return _silver_alone(log, now=now)
+        return _silver_alone(log, snapshots, now=now)
     foreign = [text for text in problems if "another writer" in text or "given twice" in text or "no such partition" in text]
     if foreign:
         raise Damaged(
@@ -73,7 +74,7 @@ def carry_out(log: TopicLog, end: LogEnd, intent: Intent, *, now: int) -> int | 
     for _ in range(ATTEMPTS):
         version, _ = upsert.rebuild(log, end.starts(), merge.places(end), bronze_version=end.version, now=now)
         if version is not None:
-            close(log, intent, now=now)
+            state.close(log, intent, now=now)
             return version
         end = log_end(log)
     raise Conflict(f"{log.name}: merges kept the latest table from being computed anew; try again: any writing command goes on.")
@@ -95,12 +96,13 @@ def _damage(log: TopicLog) -> list[str]:
     return found
 
 
-def _silver_alone(log: TopicLog, *, now: int) -> Repaired:
+def _silver_alone(log: TopicLog, snapshots: Snapshots, *, now: int) -> Repaired:
     """The log is in order: silver is computed anew where it is not what the log gives."""
     end = log_end(log, pin=True)
     state.require_writable(log, end)
     try:
-        _, problems = verify.compared(log)
+        base = snapshots.base(end, stored(log.spark, log.silver))
+        problems = recompute.compared(log, base[1] if base else None).problems
     except Damaged as error:
         problems = [str(error)]
     if not problems:

@@ -83,7 +83,7 @@ FLAGS = [
     *bad("INVALID_REQUEST", 2, *[(f"{verb} --format tabel {IN}", "Did you mean table?")
            for verb in ("sql 'SELECT 1'", "latest orders", "read orders")]),
     *[
-        case for verb in ("sql 'SELECT 1'", "latest orders") for at in ("tomorrow", "-1", "1.5", "2999-01-01", "2026-13-01", "''")
+        case for verb in ("sql 'SELECT 1'", "latest orders") for at in ("to-morrow?", "-1", "1.5", "2999-01-01", "2026-13-01", "''")
         for case in bad("INVALID_REQUEST", 2, (f"{verb} --at {at} {IN}", "--at"))
     ],
     *bad("INVALID_CONFIG", 2, (f"topic create x --config segment.ms {IN}", "NAME=VALUE"), (f"lake configure --config x {IN}", "NAME=VALUE"),

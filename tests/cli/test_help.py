@@ -17,10 +17,10 @@ ORDERS = (
     '{"key": {"order_id": 1001}, "value": {"status": "new", "updated_at": "2026-05-06T10:00:00Z"}}\n'
     '{"key": {"order_id": 1002}, "value": {"status": "new", "updated_at": "2026-05-06T10:01:00Z"}}\n'
 )
-GROUPS = ("topic", "lake")
+GROUPS = ("topic", "lake", "snapshot", "quarantine")
 # What changes the lake, in the order in which one would do it; the rest is asked in between.
-FIRST = ["topic create", "append", "merge"]
-LAST = ["topic delete"]
+FIRST = ["topic create", "append", "merge", "snapshot create", "restore"]
+LAST = ["quarantine list", "quarantine requeue", "maintain", "snapshot delete", "topic delete"]
 
 
 def commands(cli: Cli) -> list[str]:

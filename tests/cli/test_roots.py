@@ -74,7 +74,7 @@ EARLY = [
     ("read order --root ./lake", 5, "Did you mean orders?"),
     ("latest order --root ./lake", 5, "Did you mean orders?"),
     ("latest orders --at 2999-01-01 --root ./lake", 2, "--at 2999-01-01T00:00:00+00:00 lies in the future"),
-    ("sql 'SELECT 1' --at tomorrow --root ./lake", 2, "--at 'tomorrow' is neither a version nor a time"),
+    ("sql 'SELECT 1' --at 2026-13-45 --root ./lake", 2, "--at '2026-13-45' is neither a version nor a time"),
     ("sql 'DROP TABLE orders' --root ./lake", 2, "DROP begins no query"),
     ("topic list --root ./afile", 2, "afile is a file"),
     ("topic create x --root ./afile", 2, "afile is a file"),

@@ -119,6 +119,8 @@ def _needs_cleaning(case: Case) -> Iterator[str]:
             expired = expired or any(clock >= since + retention for since in kept_since.values())
         elif step["do"] == "expect" and expired and {"latest", "tombstones", "counts"} & set(step):
             yield "verb clean (a delete expires)"
+        elif step["do"] == "fetch" and expired:
+            yield "verb clean (a delete expires)"
         elif step["do"] == "rebuild" and cleaned:
             yield "verb clean (the log is incomplete)"
         elif step["do"] == "read" and cleaned:

@@ -32,6 +32,7 @@ class Picture:
     lso: dict[int, int]
     segments: dict[int, list[int]]
     epoch: int | None
+    quarantine: Rows
 
     def of(self, base: int, count: int) -> Picture:
         """The part of a case: partitions from ``base``, numbered from 0."""
@@ -43,7 +44,14 @@ class Picture:
             return {index - base: value for index, value in by_partition.items() if base <= index < base + count}
 
         return Picture(
-            mine(self.log), mine(self.latest), mine(self.tombstones), ours(self.leo), ours(self.lso), ours(self.segments), self.epoch
+            mine(self.log),
+            mine(self.latest),
+            mine(self.tombstones),
+            ours(self.leo),
+            ours(self.lso),
+            ours(self.segments),
+            self.epoch,
+            mine(self.quarantine),
         )
 
     def unlike(self, name: str, wanted: Any) -> Iterator[tuple[Any, Any]]:
@@ -60,6 +68,8 @@ class Picture:
         elif name == "epoch":
             if self.epoch != wanted:
                 yield wanted, self.epoch
+        elif name == "quarantine":
+            yield from _unlike_rows(wanted, self.quarantine, ("partition", "offset", "epoch"), complete=True)
         elif name == "records":
             yield from _unlike_rows(wanted, self.log, ("partition", "offset"), complete=False)
         else:
@@ -107,7 +117,12 @@ class Camera:
             sorted(rows["log"], key=lambda row: (row["partition"], row["offset"])), *_agreed(rows), topic.ends() if "leo" in names else {},
             {part.partition: part.log_start_offset for part in status.partitions} if status else {},
             self._segments() if "segments" in names else {}, status.epoch - support.FIRST_EPOCH if status else None,
+            [_plain(row) for row in topic.quarantined().collect()] if "quarantine" in names else [],
         )  # fmt: skip
+
+    def loaded(self, snapshot: Any) -> Picture:
+        """The live rows of a snapshot."""
+        return Picture([], [_plain(row) for row in _view(self.lake.topic(self.name).latest(snapshot)).collect()], [], {}, {}, {}, None, [])
 
     def _segments(self) -> dict[int, list[int]]:
         """Base offsets of the segments that hold records, from the folders of bronze: a segment is a folder."""

@@ -24,6 +24,15 @@ MOST_PARTITIONS = 120
 _names = itertools.count(1)
 
 
+def _point(snapshot: Any) -> str:
+    """How a verb that takes a name is told a snapshot."""
+    return snapshot if isinstance(snapshot, str) else str(snapshot.name or snapshot.id)
+
+
+def _texts(ends: dict[int, int]) -> dict[str, int]:
+    return {str(index): end for index, end in ends.items()}
+
+
 @dataclass
 class Seat:
     """A case in a topic: its first partition there, and what went wrong so far."""
@@ -87,6 +96,8 @@ class Group:
             warnings.simplefilter("always")
             self.topic: Topic = self.lake.create_topic(f"c{next(_names)}", partitions=partitions, config=first.topic)
         self.camera = Camera(self.lake, self.topic.name)
+        self.merged: dict[str, int] = {}
+        self.snapshots: dict[str, Any] = {}
         if first.warns is not None:
             told = set(self.topic.config.warnings())
             if told != set(first.warns) or not all(any(name in str(warning.message) for warning in warned) for name in first.warns):
@@ -120,9 +131,10 @@ class Group:
             self.clock.now = arguments
             return
         verbs = {
-            "merge": lambda: self.topic.merge(),
+            "merge": lambda: self._merge(arguments),
             "configure": lambda: self.topic.configure(arguments["config"]),
             "rebuild": lambda: self._rebuild(arguments),
+            **self._snapshot_verbs(arguments),
         }
         expect = steps[0][1][1].get("expect", {}) if steps[0][1] else {}
         if "error" in expect:
@@ -130,7 +142,53 @@ class Group:
                 if step:
                     self._refused(seat, step, verbs[do])
             return
-        verbs[do]()
+        answer = verbs[do]()
+        for seat, step in steps:
+            if step and expect:
+                self._answered(seat, step[0], do, expect, answer)
+
+    def _merge(self, arguments: dict[str, Any]) -> None:
+        """A merge; its silver version is remembered where the case gives it a label."""
+        self.topic.merge()
+        if "as" in arguments:
+            self.merged[arguments["as"]] = self.topic.status().silver_version
+
+    def _snapshot_verbs(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The verbs of snapshots: cases with them run alone."""
+
+        def snapshot() -> Any:
+            taken = self.topic.snapshot(arguments.get("name"), at=self.merged.get(arguments.get("at", "")))
+            for handle in ("as", "name"):
+                if handle in arguments:
+                    self.snapshots[arguments[handle]] = taken
+            return taken
+
+        def which(field: str) -> Any:
+            return self.snapshots.get(arguments[field], arguments[field])
+
+        return {
+            "snapshot": snapshot,
+            "snapshots": lambda: self.topic.snapshots(),
+            "load": lambda: self.camera.loaded(which("at")),
+            "expire_snapshots": lambda: self.topic.expire_snapshots(),
+            "truncate_log": lambda: self.topic.truncate(_point(which("to"))),
+            "restore": lambda: self.topic.restore(which("to"), log=arguments.get("log", "truncate")),
+        }
+
+    def _answered(self, seat: Seat, number: int, do: str, expect: dict[str, Any], answer: Any) -> None:
+        """Compare the answer of a topic-wide verb."""
+        shown: dict[str, Any] = {}
+        if do == "snapshot":
+            shown = {"ends": _texts(answer.ends), "epoch": answer.epoch - support.FIRST_EPOCH, "created": answer.created}
+        elif do == "snapshots":
+            shown = {"ids": [{"ends": _texts(one.ends), "epoch": one.epoch - support.FIRST_EPOCH} for one in answer]}
+        elif do == "load":
+            for wanted, actual in answer.of(seat.base, seat.case.partitions).unlike("latest", expect["latest"]):
+                seat.fail(number, "rows of the snapshot", wanted, actual)
+            return
+        for name, wanted in expect.items():
+            if shown.get(name) != wanted:
+                seat.fail(number, f"{do}: {name}", wanted, shown.get(name))
 
     def _rebuild(self, arguments: dict[str, Any]) -> None:
         if arguments.get("config"):
@@ -206,14 +264,17 @@ class Group:
     def _looks(self, looks: list[tuple[Seat, Numbered]]) -> None:
         if not looks:
             return
-        picture = self.camera.picture({name for _, (_, step) in looks for name in step})
+        names = {name for _, (_, step) in looks if step["do"] == "expect" for name in step}
+        picture = self.camera.picture(names) if names else None
         # Cases laid together count at the same looks (their signature says so): the first look of each makes a sum, the second another.
         counted: dict[tuple[int, str], int] = {}
         counting: dict[str, int] = {}
         for seat, (number, step) in looks:
             if step["do"] == "read":
                 self._read(seat, number, step)
-            else:
+            elif step["do"] == "fetch":
+                self._fetch(seat, number, step)
+            elif picture is not None:
                 self._expect(seat, number, step, picture)
                 if "counts" in step:
                     place = counting.setdefault(seat.case.id, 0)
@@ -241,6 +302,23 @@ class Group:
                 continue
             for expected, actual in mine.unlike(name, wanted):
                 seat.fail(number, name, expected, actual)
+
+    def _fetch(self, seat: Seat, number: int, step: Step) -> None:
+        partition = seat.base + step.get("partition", 0)
+        expect = step.get("expect", {})
+
+        def fetch() -> Any:
+            return self.topic.fetch(partition, step["offset"], step["epoch"] + support.FIRST_EPOCH)
+
+        if "error" in expect:
+            return self._refused(seat, (number, step), fetch)
+        found = fetch()
+        shown = {"answer": found.answer, "offset": found.offset, "ends": None if found.ends is None else _texts(found.ends)}
+        shown["epoch"] = None if found.epoch is None else found.epoch - support.FIRST_EPOCH
+        for name, wanted in expect.items():
+            if shown[name] != wanted:
+                seat.fail(number, f"fetch: {name}", wanted, shown[name])
+        return None
 
     def _read(self, seat: Seat, number: int, step: Step) -> None:
         partition = seat.base + step.get("partition", 0)

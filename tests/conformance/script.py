@@ -62,9 +62,9 @@ def script(case: Case) -> Script:
         if do == "append":
             rounds.append(Round((number, step)))
             alone = alone or "token" in step
-        elif do in ("expect", "read"):
+        elif do in ("expect", "read", "fetch"):
             rounds[-1].looks.append((number, step))
-        elif do == "merge" and not case.exact:
+        elif do == "merge" and not case.exact and "as" not in step:
             rounds[-1].again = rounds[-1].again or rounds[-1].append is None or _merged_before(case.steps, number)
         else:
             arguments = {name: value for name, value in step.items() if name not in ("do", "now", "expect")}

@@ -15,25 +15,28 @@ ROOT = Path(__file__).parent.parent.parent
 # Imports go down this list; within a wing, to the left.
 FLOORS: dict[str, tuple[str, ...]] = {
     "cli": (
-        "settings", "root", "engine", "interrupt", "failure", "input", "progress", "output", "rows", "doctor", "demo", "shell", "context",
-        "topics", "main",
+        "settings", "root", "engine", "interrupt", "failure", "input", "progress", "output", "told", "rows", "doctor", "demo", "shell",
+        "context", "topics", "snapshots", "readers", "main",
     ),
-    "lake": ("query", "lake_table", "lake"),
-    "": ("topic", "commit_log"),
+    "lake": ("query", "lake_table", "lake_snapshots", "lake_import", "lake"),
+    "": ("reading", "retention", "topic", "commit_log"),
     "native": ("rows", "table", "log", "latest", "topic", "query"),
-    "operations": ("create", "configure", "delete", "repair", "upgrade", "intents"),
-    "latest": ("progress", "fold", "compare", "fill", "silver", "upsert", "evolution", "merge", "views", "status", "verify"),
-    "log": ("rows", "notes", "inspection", "tail", "tokens", "conditions", "guard", "state", "bronze", "append", "bulk"),
+    "transfer": ("manifest", "export", "load"),
+    "operations": ("create", "configure", "delete", "repair", "upgrade", "truncate", "intents"),
+    "readers": ("validate", "read", "bootstrap", "positions", "lag"),
+    "snapshots": ("registry", "keeping", "take", "point", "plan", "quarantine", "restore", "maintain", "verbs"),
+    "latest": ("progress", "fold", "compare", "fill", "silver", "upsert", "evolution", "merge", "views", "status", "recompute", "verify"),
+    "log": ("rows", "notes", "inspection", "tail", "tokens", "conditions", "guard", "state", "cut", "bronze", "extent", "append", "bulk"),
     "inputs": ("files", "csv", "arrow", "values", "ndjson", "fitting", "sources", "inference", "refusal", "staging", "identity"),
     "delta": (
         "prerequisites", "session", "errors", "location", "lock", "statement", "plans", "commit_file", "commits", "table_properties",
-        "filesystem", "tables",
+        "filesystem", "tables", "past",
     ),
     "model": (
-        "names", "config", "kinds", "queries", "records", "ordering", "topic_log", "expectations", "log_state", "segments", "steps", "point_in_time",
-        "widening",
+        "names", "config", "kinds", "queries", "records", "ordering", "topic_log", "expectations", "log_state", "segments", "steps", "snapshot_id",
+        "point_in_time", "widening", "positions",
     ),
-    "ground": ("errors", "results"),
+    "ground": ("errors", "results", "reader_results"),
 }  # fmt: skip
 WINGS = list(FLOORS)
 PLACE = {
@@ -43,10 +46,13 @@ PLACE = {
 }
 # Where rows come to the driver: bounded metadata behind the doors, and the printing of results.
 COLLECTORS = (
-    "delta.plans", "delta.tables", "delta.commits", "delta.filesystem", "delta.table_properties",
+    "delta.plans", "delta.tables", "delta.past", "delta.commits", "delta.filesystem", "delta.table_properties",
     "inputs.refusal", "inputs.staging", "log.tail", "log.tokens", "log.conditions", "log.inspection",
     "log.bronze", "log.bulk",
-    "latest.compare", "latest.fill", "latest.progress", "latest.upsert", "latest.status", "latest.verify", "operations.repair",
+    "latest.compare", "latest.fill", "latest.progress", "latest.upsert", "latest.status", "latest.recompute", "operations.repair",
+    "operations.truncate",
+    "readers.read", "readers.positions", "readers.lag",
+    "snapshots.registry", "snapshots.plan", "snapshots.quarantine", "log.extent", "log.cut",
     "lake.lake_table", "inputs.arrow", "inputs.csv", "inputs.inference", "inputs.files", "cli.rows",
 )  # fmt: skip
 BANNED_CALLS = {
@@ -69,9 +75,10 @@ BANNED_NAMES = ("utils", "util", "helpers", "common", "base", "core", "manager",
 LINES_MOST, FUNCTION_MOST, JOB_MOST = 310, 60, 40
 # Larger, with the reason; the number is where it ends.
 LARGER_FILES: dict[str, tuple[int, str]] = {
-    "lake.lake": (400, "the verbs on a lake, half of it docstrings"),
-    "topic": (470, "the verbs people call, half of it docstrings"),
-    "cli.main": (415, "the verbs of the command line, a function each"),
+    "lake.lake": (420, "the verbs on a lake, half of it docstrings"),
+    "topic": (475, "the verbs people call, half of it docstrings"),
+    "delta.tables": (340, "the statements on a Delta table, a function each"),
+    "cli.main": (400, "the verbs of the command line, a function each"),
 }
 LARGER_FUNCTIONS = {"local_session": (70, "a table of Spark settings")}
 # Addresses of registries and paths of a machine, in pieces so that this file does not hold them.
@@ -143,7 +150,7 @@ def test_a_wing_has_a_map_and_a_size_one_can_see() -> None:
             doc = ast.get_docstring(ast.parse((ROOT / "lakelog" / wing / "__init__.py").read_text(encoding="utf-8"))) or ""
             missing = [name for name in names if f"{name}.py" not in doc]
             assert not missing, f"lakelog/{wing}/__init__.py does not say what {missing} are for"
-            assert 3 <= len(names) <= 16, f"lakelog/{wing} has {len(names)} files"
+            assert 3 <= len(names) <= 18, f"lakelog/{wing} has {len(names)} files"
 
 
 def test_nothing_in_the_house_is_dead() -> None:

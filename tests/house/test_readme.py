@@ -107,11 +107,12 @@ def test_every_command_is_in_the_readme_and_has_help(cli: Callable[..., Answer])
     shown = cli("--help").out.partition("Commands:")[2]
     names = re.findall(r"^  (\w+)  ", shown, re.MULTILINE)
 
-    assert names == ["append", "merge", "sql", "latest", "read", "status", "verify", "doctor", "demo", "topic", "lake"]
+    verbs = ["append", "merge", "sql", "latest", "status", "verify", "restore", "maintain", "doctor", "demo"]
+    assert names == [*verbs, "topic", "lake", "snapshot", "quarantine", "read", "commit", "lag", "truncate"]
     for name in names:
         assert f"| `lakelog {name}" in README
         assert "Usage: lakelog " + name in cli(f"{name} --help").out
-    for name in ("topic", "lake"):
+    for name in ("topic", "lake", "snapshot", "quarantine"):
         for command in re.findall(r"^  (\w+)  ", cli(f"{name} --help").out.partition("Commands:")[2], re.MULTILINE):
             row = next(line for line in README.splitlines() if line.startswith(f"| `lakelog {name} "))
             assert command in row

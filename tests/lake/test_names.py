@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from lakelog import Topic
 
-FIELDS = ["src", "block", "mid", "line", "corrupt", "record", "position", "octets"]
+FIELDS = ["src", "block", "row_order", "line", "corrupt", "record", "position", "octets"]
 
 
 @pytest.fixture

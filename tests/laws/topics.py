@@ -62,9 +62,14 @@ def seen(record: Record) -> tuple[Any, ...]:
 
 def silver(topic: Topic, at: int | None = None, shape: Shape = PLAIN) -> dict[tuple[int, bytes], tuple[Any, ...]]:
     """(partition, key) to (offset, value, timestamp, headers, tombstone) of silver's rows; one row a key, or the test fails here."""
+    return stored(topic.rows(at), shape)
+
+
+def stored(frame: Any, shape: Shape = PLAIN) -> dict[tuple[int, bytes], tuple[Any, ...]]:
+    """`silver` of a frame of its rows."""
     from pyspark.sql import functions as F
 
-    rows = topic.rows(at).withColumn("ms", F.unix_millis("timestamp")).collect()
+    rows = frame.withColumn("ms", F.unix_millis("timestamp")).collect()
     found = {(row["partition"], shape.plain(row["key"])): (row["offset"], *_shown(row)) for row in rows}
     assert len(found) == len(rows), "silver holds one row per partition and key"
     return found

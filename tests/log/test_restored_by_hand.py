@@ -73,7 +73,7 @@ def test_a_repair_that_is_cut_off_is_finished_by_the_next_writer(lake: Lake, mon
     def cut(*_: Any, **__: Any) -> None:
         raise Cut
 
-    for module, name in ((repair.upsert, "rebuild"), (repair, "close")):
+    for module, name in ((repair.upsert, "rebuild"), (repair.state, "close")):
         with monkeypatch.context() as patch, pytest.raises(Cut):
             patch.setattr(module, name, cut)
             lake.topic("t").repair()

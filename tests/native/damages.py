@@ -90,9 +90,7 @@ DAMAGES: dict[str, Damage] = {
     "bronze-log-empty": lambda lake, topic: [file.unlink() for file in (topic / "bronze" / "_delta_log").iterdir() if file.is_file()],
     "bronze-gone": lambda lake, topic: shutil.rmtree(topic / "bronze"),
     "bronze-without-identity": lambda lake, topic: rewritten(topic / "bronze", "lakelog.topic.uuid", "lakelog.topic.other"),
-    "bronze-other-identity": lambda lake, topic: rewritten(
-        commits(topic / "bronze")[0], 'topic.uuid":"', 'topic.uuid":"x'
-    ),
+    "bronze-other-identity": lambda lake, topic: rewritten(topic / "bronze", 'lakelog.topic.uuid":"', 'lakelog.topic.uuid":"x'),
     "bronze-newer-format": lambda lake, topic: rewritten(topic / "bronze", '"lakelog.format":"2"', '"lakelog.format":"9"'),
     "lake-newer-format": lambda lake, topic: rewritten(_of(lake, topic), '"lakelog.format":"2"', '"lakelog.format":"9"'),
     "lake-without-format": lambda lake, topic: rewritten(_of(lake, topic), "lakelog.format", "lakelog.other"),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lakelog import Damaged, ExpectedOffsetMismatch, InvalidConfig, InvalidRequest, Lake, NotFound, Topic, TopicNotFound
+from lakelog import Damaged, ExpectedOffsetMismatch, InvalidConfig, InvalidRequest, Lake, NotFound, Position, Refused, Topic, TopicNotFound
 from tests.laws import topics
 from tests.oracle import Model, Record, Rule
 from tests.strategies import NOON, Kind
@@ -92,6 +92,37 @@ def _beside(operation: Operation, lake: Lake, other_first: bool, begun: bool) ->
     if operation.name == "settings":
         shown = {setting["name"]: (setting["value"], setting["origin"]) for setting in lake.topic("t").describe().config}
         assert {shown[name] for name in SETTINGS} == {(1000, "topic"), (3_600_000, "topic"), (604_800_000, "default")}
+
+
+def _cut(operation: Operation, lake: Lake, other_first: bool, begun: bool) -> None:
+    """The log begins at the snapshot's end or where it began, never between; whoever writes next finishes what was begun."""
+    for verb in ("append", "again") if other_first else ("again", "append"):
+        if verb == "append":
+            appended(lake.topic("t"), LATER)
+            assert lake.topic("t").start().offsets == ({0: 8, 1: 5} if begun or not other_first else {0: 0, 1: 0})
+        else:
+            operation.call(lake)
+    topic = lake.topic("t")
+    assert topic.start().offsets == {0: 8, 1: 5}
+    assert sorted(row["offset"] for row in topic.read().collect()) == [5, 8, 9]
+    holds(topic, MERGED, WAITING, MORE, LATER)
+    assert topic.verify().base is not None
+    begin = topic.bootstrap("s")
+    assert begin.position.offsets == topic.start().offsets
+
+
+def _commit(operation: Operation, lake: Lake, other_first: bool, begun: bool) -> None:
+    """A group is registered or it is not; another one can be, and so can it again."""
+    del begun
+    topic = lake.topic("t")
+    assert topic.committed("g") in (None, Position(ENDS, 0, topic.uuid))
+    if other_first:
+        topic.commit("other", topic.position())
+    operation.call(lake)
+    assert topic.committed("g") == Position(ENDS, 0, topic.uuid)
+    assert [one.group for one in topic.lag().groups] == ["g", "other"][: 1 + other_first]
+    topic.merge()
+    holds(topic, MERGED, WAITING)
 
 
 def _append(operation: Operation, lake: Lake, other_first: bool, begun: bool) -> None:
@@ -194,6 +225,92 @@ def create(lake: Lake) -> Any:
     return lake.create_topic("t", value=KIND.value, partitions=2, config={**KIND.config, "segment.ms": 1_000_000})
 
 
+def named(lake: Lake) -> None:
+    """The topic of the templates with a snapshot ``s`` at its first batch, older than silver's retention."""
+    topic = lake.create_topic("t", value=KIND.value, partitions=2, config={**KIND.config, "snapshot.retention.ms": 1000})
+    topic.append(records(MERGED))
+    topic.snapshot("s", keep="60 days")
+    topic.append(records(WAITING))
+    topic.merge()
+
+
+def at_snapshot(topic: Topic) -> None:
+    """The snapshot ``s`` holds what the first batch makes."""
+    model = Model(KIND.rule)
+    model.append(MERGED)
+    rows = topic.latest("s").collect()
+    wanted = {(key[0], key[1], *record.value) for key, (_, record) in model.latest().items() if not record.deletes}
+    assert {(row["_partition"], bytes(row["key"]), row["v"], row["w"]) for row in rows} == wanted
+
+
+def _snapshot(operation: Operation, lake: Lake, other_first: bool, begun: bool) -> None:
+    """It is there as a whole, or not at all; the same call ends with it, unless the name was given to a state before."""
+    del begun
+    topic = lake.topic("t")
+    if other_first:
+        appended(topic, LATER)
+    try:
+        operation.call(lake)
+    except Refused as error:
+        assert error.name == "SNAPSHOT_EXISTS"
+        assert other_first, "the state is the same"
+    assert [one.name for one in topic.snapshots()] == ["x"]
+    model = Model(KIND.rule)
+    for batch in (MERGED, WAITING, LATER):
+        model.append(batch)
+    ends = topic.describe_snapshot("x").ends
+    assert topics.silver(topic, topic.describe_snapshot("x").version).keys() == model.latest(ends).keys()
+    if not other_first:
+        appended(topic, LATER)
+    holds(topic, MERGED, WAITING, LATER)
+
+
+def _truncate(operation: Operation, lake: Lake, other_first: bool, begun: bool) -> None:
+    """Whoever writes next finishes it first; what left the log is in quarantine once."""
+    topic = lake.topic("t")
+    if other_first:
+        appended(topic, LATER)
+        if begun:
+            holds(topic, MERGED, LATER)
+    operation.call(lake)
+    holds(topic, MERGED)
+    at_snapshot(topic)
+    aside = [(row["partition"], row["offset"], row["epoch"], bytes(row["key"])) for row in topic.quarantined().collect()]
+    assert len(aside) == len(set(aside))
+    left = {(index, len(MERGED[index]) + place, 0, one.key) for index, batch in WAITING.items() for place, one in enumerate(batch)}
+    assert {row for row in aside if row[2] == 0} >= left
+    appended(topic, MORE)
+    holds(topic, MERGED, MORE)
+
+
+def _keep(operation: Operation, lake: Lake, other_first: bool, begun: bool) -> None:
+    """The log stays, and the next merge replays it."""
+    del begun
+    topic = lake.topic("t")
+    if other_first:
+        appended(topic, LATER)
+    operation.call(lake)
+    assert topic.status().epoch == 0
+    topic.merge()
+    holds(topic, MERGED, WAITING, *([LATER] if other_first else []))
+    at_snapshot(topic)
+
+
+def _maintain(operation: Operation, lake: Lake, other_first: bool, begun: bool) -> None:
+    """Nothing that is kept is lost, whatever was cut off; the same call ends with a table of its own for what outlives the retention."""
+    del begun
+    topic = lake.topic("t")
+    at_snapshot(topic)
+    if other_first:
+        appended(topic, LATER)
+    operation.call(lake)
+    assert topic.describe_snapshot("s").form == "table"
+    at_snapshot(topic)
+    holds(topic, MERGED, WAITING, *([LATER] if other_first else []))
+    topic.restore("s")
+    holds(topic, MERGED)
+
+
 def _bulk(lake: Lake) -> Any:
     file = Path(lake.root).parent / "more.ndjson"
     file.write_text("".join(json.dumps(record) + "\n" for record in records(MORE)), encoding="utf-8")
@@ -211,9 +328,15 @@ OPERATIONS = {
         Operation("rebuild", "sound", lambda lake: lake.topic("t").merge(rebuild=True), _beside),
         Operation("types", "sound", lambda lake: lake.topic("t").configure(value=WIDER), _beside),
         Operation("settings", "sound", lambda lake: lake.topic("t").configure(SETTINGS), _beside),
+        Operation("cut", "covered", lambda lake: lake.topic("t").truncate("s"), _cut),
+        Operation("commit", "sound", lambda lake: lake.topic("t").commit("g", Position(ENDS, 0)), _commit),
         Operation("create", "nothing", create, _create),
         Operation("delete", "sound", lambda lake: lake.delete_topic("t"), _delete),
         Operation("repair", "restored", lambda lake: lake.topic("t").repair(), _repair),
+        Operation("snapshot", "sound", lambda lake: lake.topic("t").snapshot("x", keep="60 days"), _snapshot),
+        Operation("truncate", "named", lambda lake: lake.topic("t").restore("s"), _truncate),
+        Operation("keep", "named", lambda lake: lake.topic("t").restore("s", log="keep"), _keep),
+        Operation("maintain", "named", lambda lake: lake.topic("t").maintain(), _maintain),
         Operation("upgrade", "old", lambda lake: lake.upgrade(), _upgrade),
     )
 }  # fmt: skip

@@ -18,7 +18,7 @@ import pytest
 from lakelog import Lake
 from lakelog.delta import table_properties
 from tests.conftest import NOON
-from tests.races.operations import MERGED, OPERATIONS, WAITING, create, records
+from tests.races.operations import MERGED, MORE, OPERATIONS, WAITING, create, named, records
 from tests.races.processes import kill, start
 from tests.tables import version_of
 
@@ -28,7 +28,22 @@ if TYPE_CHECKING:
 ARCHIVE = Path(__file__).parent.parent / "data" / "format-1.tar.gz"
 GOING_ON = 0
 # So many commits and removed folders at least, or the trace does not see them.
-LEAST: dict[str, int] = {"merge": 1, "bulk": 2, "settings": 3, "repair": 3, "create": 4, "delete": 4, "upgrade": 5, "types": 6}
+LEAST: dict[str, int] = {
+    "merge": 1,
+    "bulk": 2,
+    "settings": 3,
+    "repair": 3,
+    "create": 4,
+    "delete": 4,
+    "upgrade": 5,
+    "types": 6,
+    "snapshot": 3,
+    "truncate": 7,
+    "keep": 4,
+    "maintain": 6,
+    "cut": 4,
+    "commit": 2,
+}
 
 
 @pytest.fixture
@@ -38,17 +53,25 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def templates(spark: SparkSession, folder: Path, names: set[str]) -> dict[str, str]:
-    """The lakes that operations begin with: one that is sound, one whose log was restored by hand, one of format 1."""
+    """The lakes that operations begin with: one that is sound, one with a snapshot, one whose log was restored by hand, one of format 1."""
     lake = Lake(spark, str(folder / "sound" / "lake"), clock=lambda: NOON)
     topic = create(lake)
     topic.append(records(MERGED))
     topic.merge()
     before = version_of(folder / "sound" / "lake" / "t" / "bronze")
     topic.append(records(WAITING))
+    if "named" in names:
+        named(Lake(spark, str(folder / "named" / "lake"), clock=lambda: NOON))
     if "restored" in names:
         shutil.copytree(folder / "sound", folder / "restored")
         log = Lake(spark, str(folder / "restored" / "lake"), clock=lambda: NOON).topic("t").bronze
         spark.sql(f"RESTORE {log.sql()} TO VERSION AS OF {before}")
+    if "covered" in names:
+        shutil.copytree(folder / "sound", folder / "covered")
+        topic = Lake(spark, str(folder / "covered" / "lake"), clock=lambda: NOON).topic("t")
+        topic.configure({"segment.bytes": 14})
+        topic.append(records(MORE))
+        topic.snapshot("s")
     if "old" in names:
         with tarfile.open(ARCHIVE) as archive:
             archive.extractall(folder / "old", filter="data")
@@ -128,6 +151,14 @@ def test_every_operation_killed_at_every_step(spark: SparkSession, tmp_path: Pat
     runs = killed(spark, tmp_path, list(OPERATIONS), every=True)
     steps = {name: count for name, _, count in runs}
     assert {name: count for name, count in steps.items() if count < LEAST.get(name, 1)} == {}
+    assert [wrong for run in runs if (wrong := gone_on(spark, tmp_path, run))] == []
+
+
+@pytest.mark.long
+def test_a_truncation_and_a_commit_of_a_position_killed_at_every_step(spark: SparkSession, tmp_path: Path) -> None:
+    """The log begins where it began or at the snapshot's end; a group is registered or not."""
+    runs = killed(spark, tmp_path, ["cut", "commit"], every=True)
+    assert {name for name, _, steps in runs if steps >= LEAST[name]} == {"cut", "commit"}
     assert [wrong for run in runs if (wrong := gone_on(spark, tmp_path, run))] == []
 
 

@@ -22,6 +22,7 @@ from typing import Any
 from lakelog import Lake, local_session
 from lakelog.delta import statement
 from lakelog.operations import delete
+from lakelog.snapshots import maintain
 from tests.conftest import NOON, QUICK_SPARK
 from tests.races.operations import OPERATIONS
 
@@ -82,7 +83,7 @@ def stepped(*given: Any, **more: Any) -> Iterator[None]:
 def main() -> None:
     plan = json.loads(sys.argv[1])
     spark = local_session("victim", master="local[2]", memory="2g", config={"spark.sql.shuffle.partitions": "1", **QUICK_SPARK})
-    statement.held = delete.held = stepped
+    statement.held = delete.held = maintain.held = stepped
     # Each run has a session of its own.
     statement._settings_in_use = contextlib.nullcontext()
     runs, going = [], []

@@ -1,0 +1,192 @@
+"""The verbs about readers of the log: read it, register where a group is, show how far each is behind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lakelog.cli import output
+from lakelog.cli.context import Call, Engine, Name, verb
+from lakelog.cli.engine import no_native
+from lakelog.errors import InvalidRequest, TopicNotFound
+from lakelog.model.config import did_you_mean
+from lakelog.reader_results import Committed, Lag, Position, Truncated
+
+if TYPE_CHECKING:
+    from lakelog.topic import Topic
+
+readers = typer.Typer()
+Limit = Annotated[int | None, typer.Option("--limit", "-n", min=0, help="At most so many rows.")]
+Form = Annotated[str, typer.Option("--format", metavar="table|json|csv", help="json is an object a line.")]
+# Records a batch of --follow, and seconds between two looks at a log in which nothing is new.
+BATCH, WAIT = 10_000, 1.0
+
+
+def check_form(form: str) -> None:
+    """Refuse a format that is none."""
+    if form not in output.FORMATS:
+        raise InvalidRequest(f"--format {form}: must be one of {', '.join(output.FORMATS)}.{did_you_mean(form, output.FORMATS)}")
+
+
+@verb(readers, example="lakelog read orders --offset 0 --limit 10")
+def read(
+    call: Call,
+    topic: Name,
+    partition: Annotated[int | None, typer.Option(min=0, help="Only this partition.")] = None,
+    offset: Annotated[int | None, typer.Option(min=0, help="From the first record at or above this offset.")] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="POSITION|TIME|start|end", help="What came after it; the next position is told at the end.")
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is appended, until interrupted or --limit.")] = False,
+    limit: Limit = None,
+    format: Form = "table",
+    engine: Engine = "auto",
+) -> None:
+    """Show the log's records by partition and offset.
+
+    --format json gives them as append takes them, --json with partition, offset and epoch.
+    """
+    from lakelog.delta.tables import door
+
+    check_form(format)
+    if (follow or since is not None) and (partition is not None or offset is not None):
+        raise InvalidRequest("--since and --follow read all partitions: no --partition or --offset beside them.")
+    if (follow or since is not None) and limit == 0:
+        raise InvalidRequest("--limit 0: with --since and --follow it is at least 1.")
+    if follow and call.json:
+        raise InvalidRequest("--follow has no end, and --json is one object: say --format json, an object a line.")
+    if follow or since is not None:
+        # Positions are validated by Spark.
+        engine = no_native(engine, "--since and --follow")
+    source = call.reading([topic], engine).topic(topic)
+    with door(topic):
+        if follow:
+            return _follow(source, position_of(source, since or "end"), format, limit)
+        if since is not None:
+            return _since(source, position_of(source, since), format, limit, whole=call.json)
+        return _shown(source.read(partition=partition, offset=offset, limit=limit), format, limit, whole=call.json)
+
+
+def position_of(topic: Topic, text: str) -> Position:
+    """A position as people write it: JSON, a time, ``start`` or ``end``."""
+    if text in ("start", "end"):
+        return topic.start() if text == "start" else topic.position()
+    return Position.from_json(text) if text.lstrip().startswith("{") else topic.offset_for(text)
+
+
+def _since(topic: Topic, position: Position, format: str, limit: int | None, *, whole: bool) -> None:
+    from lakelog.cli import rows
+
+    if limit is None and format == "table" and not whole:
+        limit = rows.TABLE_ROWS
+    found = topic.read(since=position, max_records=limit)
+    if whole:
+        return output.document({"records": list(rows.records(found.records, placed=True)), "next": found.next.to_dict()})
+    _shown(found.records, format, limit, whole=False)
+    return output.say(f"next: {found.next.to_json()}")
+
+
+def _follow(topic: Topic, position: Position, format: str, limit: int | None) -> None:
+    left = limit
+    while left is None or left > 0:
+        for batch in topic.follow(position, max_records=BATCH if left is None else min(BATCH, left), wait=WAIT):
+            _shown(batch.records, format, BATCH, whole=False)
+            position = batch.next
+            if left is not None:
+                # Offsets, not records: where the log was cleaned, fewer are shown.
+                left -= sum(position.offsets.values()) - sum(batch.position.offsets.values())
+                break
+    output.say(f"next: {position.to_json()}")
+
+
+def _shown(found: Any, format: str, limit: int | None, *, whole: bool) -> None:
+    from lakelog.cli import rows
+
+    if whole:
+        output.document({"records": list(rows.records(found, placed=True))})
+    elif format == "json":
+        for record in rows.records(found):
+            output.document(record)
+    else:
+        rows.frame(found, format, limit=limit)
+
+
+@verb(readers, example="lakelog commit orders billing")
+def commit(
+    call: Call,
+    topic: Name,
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="The name of a group of readers.")],
+    position: Annotated[str, typer.Argument(metavar="POSITION|TIME|start|end", help="Where it is, as read --since tells it.")] = "end",
+    forget: Annotated[bool, typer.Option("--forget", help="Take its registration away instead.")] = False,
+) -> None:
+    """Register where a group of readers is: the log is not truncated beyond it."""
+    source = call.lake([topic]).topic(topic)
+    if forget:
+        had = source.forget(group)
+        if call.json:
+            return output.document({"topic": topic, "group": group, "forgotten": had})
+        return output.line(f"{topic}: the group {group} {'is no longer registered' if had else 'was not registered'}")
+    return call.answer(source.commit(group, position_of(source, position)), _committed)
+
+
+def _committed(result: Committed) -> None:
+    places = ", ".join(f"{index}: {offset}" for index, offset in result.position.offsets.items())
+    holds = output.age(result.expires_ms - result.committed_ms)
+    output.line(f"{result.topic}: the group {result.group} is at {places} of epoch {result.position.epoch}; this holds the log for {holds}")
+
+
+@verb(readers, example="lakelog lag orders")
+def lag(
+    call: Call, topic: Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="All topics when none is named.")] = None
+) -> None:
+    """Show how far registered groups of readers are behind the log's end."""
+    lake = call.lake(topic or ())
+    found: list[Lag] = []
+    for name in topic or lake.topics():
+        try:
+            found.append(lake.topic(name).lag())
+        except TopicNotFound:
+            if topic:
+                raise
+    if call.json:
+        return output.document({"root": lake.root, "topics": [one.to_dict() for one in found]})
+    columns = ["topic", "group", "position", "behind", "records", "waiting", "state", "holds the log for"]
+    return output.table(columns, [row for one in found for row in _lag_rows(one, lake.clock())])
+
+
+def _lag_rows(lag: Lag, now: int) -> list[list[Any]]:
+    return [
+        [
+            lag.topic, one.group, ", ".join(f"{index}: {offset}" for index, offset in one.position.offsets.items()),
+            sum(one.offsets.values()), one.records, output.age(one.age_ms), one.answer,
+            "-" if one.expired else output.age(one.expires_ms - now),
+        ]
+        for one in lag.groups
+    ]  # fmt: skip
+
+
+@verb(readers, example="lakelog truncate orders --to-snapshot latest --dry-run")
+def truncate(
+    call: Call,
+    topic: Name,
+    to_snapshot: Annotated[str, typer.Option("--to-snapshot", metavar="NAME", help="A snapshot's name or id.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would go and who needs it; change nothing.")] = False,
+) -> None:
+    """Cut the log off below a snapshot: the latest table and all offsets stay."""
+    source = call.lake([topic], writing=not dry_run).topic(topic)
+    if not dry_run:
+        call.confirm(f"Remove the records of {topic} below the snapshot {to_snapshot} from its log")
+    with output.working(f"{topic}: truncating"):
+        result = source.truncate(to_snapshot, dry_run=dry_run)
+    call.answer(result, _truncated)
+
+
+def _truncated(result: Truncated) -> None:
+    starts = ", ".join(f"{index}: {start} (from {result.from_offsets[index]})" for index, start in result.to_offsets.items())
+    would = "would remove" if result.dry_run else "removed"
+    segments = f", {output.count(result.segments, 'segment')} as whole directories" if result.segments else ""
+    octets = output.count(result.octets, "octet")
+    output.line(f"{result.topic}: {would} {output.count(result.records, 'record')} ({octets}{segments}); the log starts at {starts}")
+    for blocker in result.blockers:
+        output.line(f"  needed: {blocker}")

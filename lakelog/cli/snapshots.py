@@ -1,0 +1,238 @@
+"""``lakelog snapshot …``, ``restore``, ``maintain`` and ``quarantine …``: states of the latest table named, compared, restored and kept."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from lakelog.cli import output, told
+from lakelog.cli.context import Call, Name, verb
+from lakelog.errors import InvalidRequest
+from lakelog.model.snapshot_id import check_name, keep_ms
+from lakelog.reader_results import Exported
+
+quarantine = typer.Typer(help="List and requeue records that are not in the log.", no_args_is_help=True, rich_markup_mode=None)
+snapshots = typer.Typer(help="Take, list, describe, compare, delete snapshots.", no_args_is_help=True, rich_markup_mode=None)
+
+Topics = Annotated[str | None, typer.Argument(metavar="[TOPIC]", help="The topic.")]
+Which = Annotated[str, typer.Argument(metavar="NAME", help="The snapshot's name or id, or latest or earliest.")]
+POINT = "A snapshot's name or id, a silver version, a time, or now."
+
+
+@verb(snapshots, example='lakelog snapshot create orders --name before-migration --keep "90 days"')
+def create(
+    call: Call,
+    topic: Topics = None,
+    name: Annotated[str | None, typer.Option(help="Its name; without one, retention may remove it.")] = None,
+    keep: Annotated[str | None, typer.Option(metavar="SPAN", help="How long the name is kept: '90 days', '12 hours', forever.")] = None,
+    note: Annotated[str | None, typer.Option(help="A text for people.")] = None,
+    at: Annotated[str | None, typer.Option(metavar="VERSION|TIME", help="That earlier state, without a merge.")] = None,
+    all: Annotated[bool, typer.Option("--all", help="Of every topic, under one name.")] = False,
+) -> None:
+    """Merge, and make the merged state a snapshot."""
+    if all == (topic is not None):
+        raise InvalidRequest("Name one topic, or give --all.")
+    if all and (name is None or at is not None):
+        raise InvalidRequest("--all takes a --name, and no --at: each topic counts its own versions.")
+    keep_ms(keep)
+    if name is not None:
+        check_name(name)
+    lake = call.lake([topic] if topic else (), writing=True)
+    with output.working("taking a snapshot"):
+        if topic is None:
+            taken = lake.snapshot(str(name), keep=keep, note=note)
+        else:
+            taken = [lake.topic(topic).snapshot(name, keep=keep, note=note, at=at)]
+    if call.json:
+        return output.document({"snapshots": [one.to_dict() for one in taken]} if all else taken[0].to_dict())
+    for one in taken:
+        told.snapshot_taken(one)
+    return None
+
+
+@verb(snapshots, "list", example="lakelog snapshot list orders")
+def list_snapshots(call: Call, topic: Topics = None) -> None:
+    """List the snapshots of a topic, or of all."""
+    lake = call.lake([topic] if topic else ())
+    found = lake.topic(topic).snapshots() if topic else lake.snapshots()
+    if call.json:
+        return output.document({"snapshots": [one.to_dict() for one in found]})
+    return told.snapshots(found)
+
+
+@verb(snapshots, example="lakelog snapshot describe orders before-migration")
+def describe(call: Call, topic: Name, name: Which) -> None:
+    """Show one snapshot: what it contains, which form it has, until when it can be restored."""
+    call.answer(call.lake([topic]).topic(topic).describe_snapshot(name), told.snapshot)
+
+
+@verb(snapshots, example="lakelog snapshot diff orders before-migration now")
+def diff(
+    call: Call,
+    topic: Name,
+    before: Annotated[str, typer.Argument(metavar="BEFORE", help=POINT)],
+    after: Annotated[str, typer.Argument(metavar="AFTER", help=POINT)] = "now",
+    format: Annotated[str, typer.Option("--format", metavar="table|json|csv", help="json is an object a line.")] = "table",
+    limit: Annotated[int | None, typer.Option("--limit", "-n", min=0, help="At most so many rows.")] = None,
+) -> None:
+    """Show the keys that were added, changed or removed between two points, with both values."""
+    from lakelog.cli import rows
+    from lakelog.delta.tables import door
+
+    if format not in output.FORMATS:
+        raise InvalidRequest(f"--format {format}: must be one of {', '.join(output.FORMATS)}.")
+    source = call.lake([topic]).topic(topic)
+    with door(topic):
+        rows.frame(source.diff(before, after).orderBy("partition", "change"), format, limit=limit, whole=call.json)
+
+
+@verb(snapshots, example="lakelog snapshot delete orders before-migration --yes")
+def delete(
+    call: Call,
+    topic: Name,
+    name: Which,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would be deleted, and delete nothing.")] = False,
+) -> None:
+    """Delete a snapshot; asks first. The topic stays as it is."""
+    target: Any = call.lake([topic], writing=not dry_run).topic(topic)
+    planned = target.delete_snapshot(name, dry_run=True)
+    if not dry_run:
+        call.confirm(f"Delete the snapshot {planned.name or planned.id} of {topic}")
+        planned = target.delete_snapshot(name)
+    call.answer(planned, told.snapshot_deleted)
+
+
+@verb(snapshots, example="lakelog snapshot export orders ./orders-export")
+def export(
+    call: Call,
+    topic: Name,
+    directory: Annotated[str, typer.Argument(metavar="DIRECTORY", help="A new or empty one.")],
+    snapshot: Annotated[
+        str | None, typer.Option("--snapshot", metavar="NAME", help="The snapshot; else the latest table as it is.")
+    ] = None,
+) -> None:
+    """Write a topic at a snapshot, with the log from its end, to Parquet files with checksums."""
+    source = call.lake([topic]).topic(topic)
+    with output.working(f"{topic}: exporting"):
+        result = source.export(directory, snapshot)
+    call.answer(result, _exported)
+
+
+def _exported(result: Exported) -> None:
+    held = f"{output.count(result.rows, 'row')} of the latest table at {result.snapshot}, {output.count(result.records, 'record')} after it"
+    output.line(
+        f"{result.topic}: exported {held} to {result.directory} ({output.count(result.files, 'file')}, {output.count(result.octets, 'octet')})"
+    )
+
+
+@verb(snapshots, "import", example="lakelog snapshot import ./orders-export --name orders_again")
+def import_topic(
+    call: Call,
+    directory: Annotated[str, typer.Argument(metavar="DIRECTORY", help="An export.")],
+    name: Annotated[str | None, typer.Option("--name", metavar="TOPIC", help="The new topic's name; else the original's.")] = None,
+) -> None:
+    """Make a topic of an export, under this root: offsets, epochs, rows and settings as they were."""
+    with output.working("importing"):
+        topic = call.lake(creating=True).import_topic(directory, name=name)
+    call.answer(topic.describe(), output.created)
+
+
+def restore(
+    call: Call,
+    topic: Topics = None,
+    to: Annotated[str, typer.Option("--to", metavar="POINT", help="A snapshot's name or id, a silver version, or a time.")] = "",
+    log: Annotated[str, typer.Option(metavar="truncate|keep", help="What lies beyond leaves the log, or is replayed.")] = "truncate",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would be done, and do nothing.")] = False,
+    all: Annotated[bool, typer.Option("--all", help="Every topic that has a snapshot of this name.")] = False,
+) -> None:
+    """Bring the latest table back to a snapshot; asks first.
+
+    truncate: what lies beyond leaves the log and is kept in quarantine. keep: the next merge replays the log.
+    """
+    if all == (topic is not None):
+        raise InvalidRequest("Name one topic, or give --all.")
+    if not to:
+        raise InvalidRequest("Restore to what? Give --to and a snapshot's name, a silver version, or a time.")
+    if log not in ("truncate", "keep"):
+        raise InvalidRequest(f"--log {log}: must be one of truncate, keep.")
+    lake = call.lake([topic] if topic else (), writing=not dry_run)
+
+    def run(*, dry: bool) -> list[Any]:
+        with output.working("comparing" if dry else "restoring"):
+            return lake.restore(to, log=log, dry_run=dry) if topic is None else [lake.topic(topic).restore(to, log=log, dry_run=dry)]
+
+    if dry_run or not call.yes:
+        planned = run(dry=True)
+        if dry_run and call.json:
+            return output.document({"restored": [one.to_dict() for one in planned]} if all else planned[0].to_dict())
+        for one in planned:
+            told.restored(one, line=output.line if dry_run else output.say)
+        if dry_run:
+            return None
+        call.confirm(f"Restore {topic or f'every topic of {lake.root}'} to {to}")
+    done = run(dry=False)
+    if call.json:
+        return output.document({"restored": [one.to_dict() for one in done]} if all else done[0].to_dict())
+    for one in done:
+        told.restored(one)
+    return None
+
+
+def maintain(call: Call, topic: Annotated[list[str], typer.Argument(metavar="TOPIC", help="The topics, one after the other.")]) -> None:
+    """Write small files together, remove snapshots whose time is over, and old files; never past a kept snapshot."""
+    lake = call.lake(topic[:1], writing=True)
+    done = []
+    for one in topic:
+        with output.working(f"{one}: maintaining"):
+            done.append(lake.topic(one).maintain())
+        if not call.json:
+            told.maintained(done[-1])
+    if call.json:
+        output.document(done[0].to_dict() if len(done) == 1 else {"maintained": [one.to_dict() for one in done]})
+
+
+@verb(quarantine, "list", example="lakelog quarantine list orders")
+def list_quarantine(
+    call: Call,
+    topic: Name,
+    format: Annotated[str, typer.Option("--format", metavar="table|json|csv", help="json is an object a line.")] = "table",
+    limit: Annotated[int | None, typer.Option("--limit", "-n", min=0, help="At most so many rows.")] = None,
+) -> None:
+    """List the records that are not in the log, with the reason and where they came from."""
+    from lakelog.cli import rows
+    from lakelog.delta.tables import door
+
+    if format not in output.FORMATS:
+        raise InvalidRequest(f"--format {format}: must be one of {', '.join(output.FORMATS)}.")
+    source = call.lake([topic]).topic(topic)
+    shown = ("reason", "partition", "offset", "epoch", "key", "value", "headers", "timestamp", "tombstone", "source", "time")
+    with door(topic):
+        rows.frame(
+            source.quarantined().select(*shown).orderBy("time", "partition", "epoch", "offset"), format, limit=limit, whole=call.json
+        )
+
+
+@verb(quarantine, example="lakelog quarantine requeue orders")
+def requeue(
+    call: Call,
+    topic: Name,
+    partition: Annotated[int | None, typer.Option(min=0, help="Only records of this partition.")] = None,
+    first: Annotated[int | None, typer.Option("--from", min=0, help="Only from this old offset on.")] = None,
+    end: Annotated[int | None, typer.Option("--to", min=0, help="Only below this old offset.")] = None,
+    source: Annotated[str | None, typer.Option(help="Only what this put there, as list shows it.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell how many records, and do nothing.")] = False,
+) -> None:
+    """Append records of the quarantine to the log again, and take them out of it."""
+    target = call.lake([topic], writing=not dry_run).topic(topic)
+    with output.working(f"{topic}: requeueing"):
+        done = target.requeue(partition=partition, first=first, end=end, source=source, dry_run=dry_run)
+    call.answer(done, told.requeued)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file to the command line."""
+    verb(app, example="lakelog restore orders --to before-migration --yes")(restore)
+    verb(app, example="lakelog maintain orders")(maintain)
+    app.add_typer(snapshots, name="snapshot")
+    app.add_typer(quarantine, name="quarantine")

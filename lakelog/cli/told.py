@@ -1,0 +1,87 @@
+"""Answers about snapshots, restores and maintenance as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from lakelog.cli.output import count, line, spans, table
+from lakelog.results import Maintained, Requeued, Restored, Snapshot, SnapshotDeleted
+
+
+def snapshot_taken(result: Snapshot) -> None:
+    """One line about a snapshot that was taken, or was there."""
+    known = "took snapshot" if result.created else "has snapshot" if result.created_at else "took no snapshot: the log begins above"
+    name = f"{result.name} ({result.id})" if result.name else result.id
+    line(f"{result.topic}: {known} {name}, silver version {result.version}{_kept(result)}")
+
+
+def _kept(result: Snapshot) -> str:
+    return "" if result.name is None else f", kept {until(result)}"
+
+
+def until(result: Snapshot) -> str:
+    """Until when a snapshot is kept, in words."""
+    if result.kept_until is None:
+        return "by retention"
+    return "for ever" if result.kept_until.year == 9999 else f"until {result.kept_until:%Y-%m-%d %H:%M}"
+
+
+def snapshots(found: Sequence[Snapshot]) -> None:
+    """A line a snapshot."""
+    columns = ["topic", "name", "id", "version", "form", "created", "kept", "note"]
+    table(columns, [[one.topic, one.name or "-", one.id, f"v{one.version}", one.form, f"{one.created_at:%Y-%m-%d %H:%M}", until(one),
+                     one.note or ""] for one in found])  # fmt: skip
+
+
+def snapshot(result: Snapshot) -> None:
+    """One snapshot: a fact a line."""
+    facts = {
+        "topic": result.topic, "name": result.name or "-", "id": result.id, "epoch": result.epoch,
+        "contains": ", ".join(f"partition {index} up to offset {end}" for index, end in sorted(result.ends.items())),
+        "rule": result.rule, "created": f"{result.created_at:%Y-%m-%d %H:%M}" + (" by a merge" if result.automatic else ""),
+        "kept": until(result), "form": f"silver version {result.version}" if result.table is None else f"a table of its own, {result.table}",
+        "note": result.note or "-",
+    }  # fmt: skip
+    for name, told in facts.items():
+        line(f"{name:<12}{told}")
+
+
+def snapshot_deleted(result: SnapshotDeleted) -> None:
+    """One line about a snapshot that went, or would go."""
+    name = f"{result.name} ({result.id})" if result.name else result.id
+    line(f"{result.topic}: {'would delete' if result.dry_run else 'deleted'} snapshot {name}")
+
+
+def restored(result: Restored, *, line: Callable[[str], None] = line) -> None:
+    """What a restore did, or would do; a dry run with counts."""
+    name = result.to if result.to == result.id else f"{result.to} ({result.id})"
+    if result.repeated:
+        return line(f"{result.topic}: is at {name} already, nothing was done")
+    log = f"log {'cut' if result.log == 'truncate' else 'kept'}, epoch {result.epoch}"
+    line(f"{result.topic}: {'would restore' if result.dry_run else 'restored'} to {name}, silver version {result.version}; {log}")
+    if result.dry_run:
+        line(f"  keys: {result.added} will come back, {result.changed} will change, {result.removed} will go")
+    if result.leaving:
+        leave = f"{count(result.records or 0, 'record')} would leave" if result.dry_run else "left"
+        line(f"  {leave} the log for quarantine{spans(result.leaving)}")
+    if result.anew:
+        line(f"  the log starts anew there in partition {', '.join(map(str, result.anew))}: it no longer holds every row of the snapshot")
+    if result.readers:
+        line(f"  readers that have read what leaves the log: {', '.join(result.readers)}")
+    if result.later:
+        line(f"  snapshots that lie after it, and stay: {', '.join(result.later)}")
+    return None
+
+
+def maintained(result: Maintained) -> None:
+    """What a maintenance did."""
+    done = [f"{removed} files of {name} written together as {added}" for name, (removed, added) in sorted(result.files.items())]
+    done += [f"expired: {', '.join(result.expired)}"] * bool(result.expired)
+    done += [f"given a table of their own: {', '.join(result.promoted)}"] * bool(result.promoted)
+    done += [f"{count(len(result.dropped), 'copy')} dropped".replace("copys", "copies")] * bool(result.dropped)
+    line(f"{result.topic}: maintained; {'; '.join([*done, f'{len(result.vacuumed)} tables vacuumed'])}")
+
+
+def requeued(result: Requeued) -> None:
+    """One line about records that were appended again."""
+    line(f"{result.topic}: {'would requeue' if result.dry_run else 'requeued'} {count(result.records, 'record')}{spans(result.offsets)}")

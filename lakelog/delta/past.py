@@ -1,0 +1,83 @@
+"""The past of a table: versions that are kept, how old they are, RESTORE; and what keeps it in bounds: OPTIMIZE and VACUUM."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakelog.delta.commits import carrying, signed
+from lakelog.delta.statement import committing, during, interpreted
+from lakelog.delta.tables import door
+from lakelog.model.names import TableRef
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# Delta refuses versions older than the retention of removed files, whether their files are there or not; lakelog decides which are kept.
+BEYOND_RETENTION = {"spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false"}
+# Spark lists folders with thousands of tasks otherwise, which takes a minute for a small table.
+FEW_TASKS = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": "4"}
+
+
+def kept_version(spark: SparkSession, table: TableRef, version: int) -> DataFrame:
+    """A version that is kept for a snapshot, however old; the session must be allowed to be told so, else as `read`."""
+    with door(table), during(spark, BEYOND_RETENTION):
+        rows = spark.sql(f"SELECT * FROM {table.sql()} VERSION AS OF {int(version)}")  # noqa: S608
+        # Spark Connect looks at the table only when it is asked for something.
+        rows.schema  # noqa: B018
+        return rows
+
+
+def ages(spark: SparkSession, table: TableRef) -> dict[int, int]:
+    """How long ago each version was committed, in milliseconds, by the clock that Delta's retention goes by. Cost: as `version_at`."""
+    from pyspark.sql import functions as F
+
+    with door(table), interpreted(spark):
+        age = (F.unix_millis(F.current_timestamp()) - F.unix_millis("timestamp")).alias("age")
+        rows = spark.sql(f"DESCRIBE HISTORY {table.sql()}").select("version", age).collect()
+    return {int(row["version"]): int(row["age"]) for row in rows}
+
+
+def restore(spark: SparkSession, table: TableRef, version: int) -> None:
+    """RESTORE a table to a version: rows, columns and properties. Where it is as it was then, there may be no commit.
+
+    Raises:
+        NotFound: that version, or a file of it, is no more; the table is as it was.
+        Conflict: another writer committed meanwhile; the table is as it was.
+
+    Cost: the lists of files of two versions are compared; no data file is read or written.
+    """
+    with committing(spark, table), door(table), during(spark, BEYOND_RETENTION):
+        spark.sql(f"RESTORE TABLE {table.sql()} TO VERSION AS OF {int(version)}").collect()
+
+
+def files(rows: DataFrame) -> list[str]:
+    """The addresses of the files that a table is read from. No Spark job but that of Delta's look at its log."""
+    return list(rows.inputFiles())
+
+
+def optimize(spark: SparkSession, table: TableRef, where: str, *, user_metadata: str | None = None) -> tuple[int, int]:
+    """Write small files of some partitions together. Returns how many files there are fewer: (removed, added).
+
+    Args:
+        spark: the session.
+        table: the table.
+        where: a condition on its partition columns alone, with literals.
+        user_metadata: what the commit carries.
+
+    Raises:
+        Conflict: another writer touched those files; the table is as it was.
+
+    Cost: files smaller than Delta's target are read and written once. Readers and appends go on.
+    """
+    with committing(spark, table), door(table), during(spark, carrying(signed(user_metadata))):
+        metrics = spark.sql(f"OPTIMIZE {table.sql()} WHERE {where}").collect()[0]["metrics"]
+    return int(metrics["numFilesRemoved"]), int(metrics["numFilesAdded"])
+
+
+def vacuum(spark: SparkSession, table: TableRef, *, user_metadata: str | None = None) -> None:
+    """Remove the files that no version within the table's retention needs. Never with another retention than the table's own.
+
+    Cost: all files of the table are listed.
+    """
+    with committing(spark, table), door(table), during(spark, {**FEW_TASKS, **carrying(signed(user_metadata))}):
+        spark.sql(f"VACUUM {table.sql()}").collect()

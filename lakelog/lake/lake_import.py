@@ -1,0 +1,71 @@
+"""The verb of a lake that makes a topic of an export; `lakelog.lake.lake.Lake` has it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from lakelog.errors import InvalidRequest
+from lakelog.lake.lake_table import LakeTable
+from lakelog.model.names import absolute_root, check_topic_name
+from lakelog.operations import create
+from lakelog.transfer import load, manifest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakelog.topic import Topic
+
+
+class LakeImport:
+    """What `Lake` does with exports."""
+
+    spark: SparkSession
+    root: str
+    clock: Callable[[], int]
+    _own: LakeTable
+
+    if TYPE_CHECKING:
+
+        def is_lake(self) -> bool: ...  # noqa: D102 - Lake has them
+        def _topic(self, name: str) -> Topic: ...
+
+    def import_topic(self, directory: str | os.PathLike[str], *, name: str | None = None) -> Topic:
+        """Make a topic of an export (`Topic.export`), in this lake, under its name or another one.
+
+        The latest table, the log from the snapshot's end on, offsets, epochs and settings are those of the original; the identity is a new one,
+        tokens are forgotten, and registered readers are not in it. The snapshot is registered, so that the log is covered from its start.
+
+        Args:
+            directory: the export.
+            name: of the new topic; the original's by default.
+
+        Raises:
+            NotFound: the directory is no export, or one that was cut off (NOT_AN_EXPORT).
+            Damaged: files of the export are missing or changed; nothing was imported.
+            InvalidRequest: a topic of that name is there already.
+            Conflict: another process is making one.
+
+        Cut off, the same call begins anew; once there is a log it says that the topic exists, and `create_topic` of that name completes it.
+
+        Cost: every file is read twice, once for its checksum; both tables are written once.
+        """
+        place = absolute_root(os.fspath(directory))
+        if "/" not in place:
+            place = os.path.abspath(place)
+        said = manifest.read(place)
+        called = said.topic if name is None else name
+        check_topic_name(called)
+        if not self.is_lake():
+            self._own.create()
+        if called in self._own.topics():
+            raise InvalidRequest(
+                f"The topic {called} exists already in {self.root}. Import under another name.", name="TOPIC_ALREADY_EXISTS"
+            )
+        load.load(self.spark, self.root, called, place, said, self._own.defaults(), now=self.clock())
+        topic = self._topic(called)
+        create.complete(topic.log, now=self.clock())
+        topic.snapshot(at=0)
+        self._own.list_topic(called, topic.uuid)
+        return topic

@@ -1,0 +1,138 @@
+"""The end of the log taken away and its state changed, in one commit, as a restore does to bronze; and rows below its start removed."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakelog.delta import tables
+from lakelog.delta.commits import carrying, signed
+from lakelog.delta.lock import LOCKED
+from lakelog.delta.statement import committing, during, interpreted
+from lakelog.errors import Conflict
+from lakelog.log.guard import state_condition
+from lakelog.log.notes import note
+from lakelog.log.rows import control_frame, log_rows
+from lakelog.log.state import state_row
+from lakelog.log.tail import LogEnd
+from lakelog.log.tokens import TOKEN_PARTITION
+from lakelog.model.log_state import PartitionState
+from lakelog.model.names import quoted
+from lakelog.model.topic_log import TopicLog
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+MOST = 2**63 - 1
+Range = tuple[int, int, int, int, int]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """What happens to a partition's log: records from ``leave`` on leave it, rows from ``drop`` on go, it ends at ``end``.
+
+    ``start``: the log start offset after it; ``end`` where the log no longer holds every row of a snapshot and starts anew there (``drop`` is
+    then 0, and what lies below ``leave`` is not lost: the snapshot has it).
+    """
+
+    leave: int
+    drop: int
+    start: int
+    end: int
+
+
+def cut(
+    log: TopicLog, end: LogEnd, states: Mapping[int, PartitionState], cuts: Mapping[int, Cut], more: Sequence[tuple[Any, ...]], *, now: int
+) -> bool:
+    """Remove all rows at and beyond an offset of each partition and write new state rows, in one MERGE.
+
+    Tokens whose records go are forgotten with them: their batches may be appended again.
+
+    Args:
+        log: the topic's log.
+        end: the log's end as known, with the state rows that the new ones follow.
+        states: partition to its new state.
+        cuts: partition to what happens to it.
+        more: control rows that come with it.
+        now: the time in milliseconds.
+
+    Returns:
+        False when the state is no longer as known, then nothing was written: read it again.
+
+    Raises:
+        Conflict: another writer holds the table's lock too long.
+
+    Cost: the files with what goes are read, and written again where other rows are in them; the token rows are read.
+    """
+    rows = [*(state_row(state, log.uuid) for state in states.values()), *more]
+    kinds = "m_segment_low BIGINT, m_segment_high BIGINT, m_low BIGINT, m_high BIGINT"
+    ranges: list[Range] = [(index, 0, MOST, one.drop, MOST) for index, one in sorted(cuts.items())]
+    ranges += [(TOKEN_PARTITION, segment, segment, place, place) for segment, place in _tokens(log, cuts)]
+    never = [f"CAST({number} AS BIGINT) AS {name}" for number, name in zip((1, 0, 1, 0), _names(kinds), strict=True)]
+    written = control_frame(log.spark, log.types, rows, now)
+    source = written.selectExpr("*", *never).unionByName(
+        tables.small_frame(log.spark, f"partition INT, {kinds}", ranges).coalesce(1), allowMissingColumns=True
+    )
+    columns = ", ".join(quoted(name) for name in written.columns)
+    values = ", ".join(f"s.{quoted(name)}" for name in written.columns)
+    touched = ", ".join(str(index) for index in sorted({*cuts, TOKEN_PARTITION}))
+    known = {index: end.tails[index] for index in states}
+    view = f"lakelog_{uuid.uuid4().hex}"
+    log_rows(log).createOrReplaceTempView(view)
+    try:
+        source.createOrReplaceTempView(f"{view}_source")
+        holds = state_condition(quoted(view), log, known)
+        guarded: DataFrame = log.spark.sql(f"SELECT * FROM {quoted(f'{view}_source')} WHERE {holds}")  # noqa: S608
+        ends = {**end.ends(), **{index: one.end for index, one in cuts.items()}}
+        return (
+            tables.merge(
+                guarded,
+                log.table,
+                on=f"t.partition IN ({touched}) AND t.segment >= 0 AND t.offset >= {min(one.drop for one in cuts.values())}"
+                " AND t.partition = s.partition AND t.segment BETWEEN s.m_segment_low AND s.m_segment_high"
+                " AND t.offset BETWEEN s.m_low AND s.m_high",
+                clauses=f"WHEN MATCHED THEN DELETE WHEN NOT MATCHED AND s.control IS NOT NULL THEN INSERT ({columns}) VALUES ({values})",  # noqa: S608
+                user_metadata=note("restore", checked=end.version, ends=ends),
+            )
+            is not None
+        )
+    except Conflict as error:
+        if error.name == LOCKED:
+            raise
+        return False
+    finally:
+        log.spark.catalog.dropTempView(view)
+        log.spark.catalog.dropTempView(f"{view}_source")
+
+
+def remove(log: TopicLog, where: str, *, user_metadata: str) -> None:
+    """DELETE rows in one commit. Whole segments, named by a condition on partition columns alone, go without a file being read.
+
+    Raises:
+        Conflict: a commit of another writer touched what this one read.
+    """
+    carried = {**tables.WRITERS, **carrying(signed(user_metadata))}
+    with committing(log.spark, log.table), tables.door(log.table), during(log.spark, carried):
+        log.spark.sql(f"DELETE FROM {log.table.sql()} WHERE {where}").collect()  # noqa: S608 - conditions of ours, names quoted
+
+
+def _names(ddl: str) -> list[str]:
+    return [column.split()[0] for column in ddl.split(",")]
+
+
+def _tokens(log: TopicLog, cuts: Mapping[int, Cut]) -> list[tuple[int, int]]:
+    """(segment, offset) of the token rows that answer with offsets which go."""
+    from pyspark.sql import functions as F
+
+    rows = tables.read(log.spark, log.table).filter((F.col("partition") == TOKEN_PARTITION) & (F.col("segment") >= 0))
+    with tables.door(log.table), interpreted(log.spark):
+        found = rows.select("segment", "offset", "control").collect()
+    gone = []
+    for row in found:
+        offsets = json.loads(row["control"])["offsets"]
+        if any(span[1] > cuts[int(index)].leave for index, span in offsets.items() if int(index) in cuts):
+            gone.append((int(row["segment"]), int(row["offset"])))
+    return sorted(set(gone))

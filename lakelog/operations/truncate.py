@@ -1,0 +1,237 @@
+"""The log cut off below a snapshot: its start moves to the snapshot's end offsets, and what lies below is removed.
+
+The log start moves in the commit that announces the operation, so a reader sees the log either as it was or as it will be; the files go after
+that, closed segments as whole directories. The snapshot and the log from there on hold all that is lost (KIP-630; SEMANTICS 92-94, 101).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lakelog.delta import tables
+from lakelog.errors import Conflict, Damaged, OffsetOutOfRange, Refused
+from lakelog.latest.progress import progress
+from lakelog.log import cut, state
+from lakelog.log.notes import note
+from lakelog.log.tail import LogEnd, log_end
+from lakelog.model import positions
+from lakelog.model.log_state import TRUNCATE, Intent, PartitionState
+from lakelog.model.positions import SnapshotPlace
+from lakelog.model.topic_log import TopicLog
+from lakelog.reader_results import Truncated
+from lakelog.readers.positions import Registration
+
+Holders = Callable[[], "Held"]
+ATTEMPTS = 20
+
+
+@dataclass(frozen=True)
+class Held:
+    """Who may need the log: live snapshots, those among them that are kept by name, and registered readers that hold it."""
+
+    snapshots: Sequence[SnapshotPlace]
+    kept: Sequence[SnapshotPlace]
+    readers: Sequence[Registration]
+
+
+def new_starts(states: Mapping[int, PartitionState], snapshot: SnapshotPlace) -> dict[int, int]:
+    """Partition to the log start after a truncation to a snapshot: its end offset; a start beyond that stays."""
+    return {index: max(one.start, snapshot.ends[index]) for index, one in sorted(states.items())}
+
+
+def blockers(states: Mapping[int, PartitionState], starts: Mapping[int, int], held: Held) -> list[str]:
+    """Who still needs what would go, a sentence each: it can be read from there now, and could not any more.
+
+    A reader or snapshot from which the log does not tell everything as it is needs nothing of it.
+    """
+    found = []
+    for reader in held.readers:
+        at = reader.position.offsets
+        lost = [index for index, one in states.items() if not positions.missed(one, at.get(index, 0)) and at.get(index, 0) < starts[index]]
+        if lost and not any(positions.missed(one, at.get(index, 0)) for index, one in states.items()):
+            found.append(f"the group {reader.group} is at offset {at.get(lost[0], 0)} of partition {lost[0]}")
+    for one in held.kept:
+        lost = [index for index, end in starts.items() if one.ends[index] < end]
+        if lost and all(one.ends[index] >= max(held_.start, held_.deletes_from) for index, held_ in states.items()):
+            found.append(f"{one} is kept, and needs the log from offset {one.ends[lost[0]]} of partition {lost[0]} on")
+    return found
+
+
+def require_covered(log: TopicLog, end: LogEnd, held: Held) -> None:
+    """Refuse to delete anything of a log that starts above its origin while no snapshot reaches its start: what went cannot be made up for.
+
+    Raises:
+        Damaged: naming the partition. (SEMANTICS 101)
+    """
+    states = {index: tail.state for index, tail in end.tails.items()}
+    gone = next((one for one in states.values() if one.start > one.origin), None)
+    if gone is not None and not positions.usable(states, end.ends(), held.snapshots):
+        raise Damaged(
+            f"{log.name}: the log of partition {gone.partition} starts at offset {gone.start}, its records from {gone.origin} on are gone, and no"
+            " snapshot holds them. Nothing was deleted. Take a snapshot of the latest table first, if it is sound (verify).",
+            expected=gone.origin, actual=gone.start,
+        )  # fmt: skip
+
+
+def truncate(log: TopicLog, snapshot: SnapshotPlace, holders: Holders, *, dry_run: bool, now: int) -> Truncated:
+    """Move the log start of every partition to a snapshot's end offset, and remove what lies below.
+
+    Args:
+        log: the topic; what the snapshot holds is merged.
+        snapshot: a live one.
+        holders: tells who may need the log.
+        dry_run: say what would be done.
+        now: the time in milliseconds.
+
+    Raises:
+        OffsetOutOfRange: the snapshot holds records that the log does not: a restore cut them away. Nothing was changed.
+        Refused: somebody still needs what would go (LOG_HELD); all are named. Nothing was changed.
+        Damaged: as `require_covered`.
+        Conflict: writers were first again and again; nothing was changed.
+
+    Cost: one look at the files below the new start (offsets alone), a small file per partition, the removal of whole directories without reading
+    them, and of a segment that lies across the new start a rewrite of the files concerned; a small file per partition.
+    """
+    for _ in range(ATTEMPTS):
+        end = log_end(log, pin=True)
+        if not dry_run:
+            state.require_writable(log, end)
+        planned = _planned(log, end, snapshot, holders())
+        if dry_run or planned.from_offsets == planned.to_offsets:
+            return planned if dry_run else replace(planned, dry_run=False)
+        _refuse(log, snapshot, planned)
+        identity, starts = uuid.uuid4().hex, planned.to_offsets
+        merged = progress(log.spark, log.silver, from_rows=True).next
+        if any(merged[index] < start for index, start in starts.items()):
+            raise Conflict(
+                f"{log.name}: the latest table was taken back meanwhile: it holds less than {snapshot}. Nothing was changed; try again."
+            )
+        intent = Intent(TRUNCATE, identity, {"snapshot": str(snapshot)})
+        states = {
+            index: tail.state.next(
+                identity, intent=intent, start=starts[index], cleaned=max(tail.state.cleaned, starts[index]),
+                deletes_from=max(tail.state.deletes_from, starts[index]),
+            )
+            for index, tail in end.tails.items()
+        }  # fmt: skip
+        if state.change_state(log, end, states, "intent", now=now):
+            carry_out(log, log_end(log, pin=True), intent, now=now)
+            return replace(planned, dry_run=False)
+    raise Conflict(f"{log.name}: other writers were first {ATTEMPTS} times in a row. Nothing was changed; try again later.")
+
+
+def _require_sound(log: TopicLog, end: LogEnd, snapshot: SnapshotPlace, held: Held) -> None:
+    """The log is covered where it begins later, and the snapshot holds records of this log alone."""
+    require_covered(log, end, held)
+    if not positions.on_history({index: tail.state for index, tail in end.tails.items()}, end.ends(), snapshot):
+        raise OffsetOutOfRange(
+            f"{log.name}: {snapshot} holds records that the log does not: a restore cut them away. Nothing was changed. Truncate to a snapshot of"
+            " the present log.", starts=end.starts(), ends=end.ends(), snapshot=dict(snapshot.ends),
+        )  # fmt: skip
+
+
+def require_possible(log: TopicLog, end: LogEnd, snapshot: SnapshotPlace, held: Held) -> None:
+    """Refuse a truncation as `truncate` would, by what log and holders say. Cost: none."""
+    states = {index: tail.state for index, tail in end.tails.items()}
+    _require_sound(log, end, snapshot, held)
+    starts = new_starts(states, snapshot)
+    _refuse(log, snapshot, Truncated(log.name, str(snapshot.point), end.starts(), starts, 0, 0, 0, blockers(states, starts, held), True))
+
+
+def _refuse(log: TopicLog, snapshot: SnapshotPlace, planned: Truncated) -> None:
+    if planned.blockers:
+        raise Refused(
+            f"{log.name}: the log is still needed below {snapshot}: {'; '.join(planned.blockers)}. Nothing was changed. Wait until they have moved"
+            " on, let their registration or keep end, or truncate to an older snapshot.",
+            name="LOG_HELD", expected=planned.from_offsets, actual=planned.to_offsets, blockers=planned.blockers,
+        )  # fmt: skip
+
+
+def _planned(log: TopicLog, end: LogEnd, snapshot: SnapshotPlace, held: Held) -> Truncated:
+    _require_sound(log, end, snapshot, held)
+    states = {index: tail.state for index, tail in end.tails.items()}
+    starts = new_starts(states, snapshot)
+    found = _below(log, end, starts)
+    return Truncated(
+        log.name, str(snapshot.point), end.starts(), starts, sum(one.records for one in found), sum(one.octets for one in found),
+        sum(one.whole for one in found), blockers(states, starts, held), True,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What of a segment lies below the new log start: records, octets of the files (by their share of rows), and whether it is all of it."""
+
+    partition: int
+    segment: int
+    records: int
+    octets: int
+    whole: bool
+
+
+def _below(log: TopicLog, end: LogEnd, starts: Mapping[int, int]) -> list[_Part]:
+    """The segments with rows below ``starts``. Cost: one Spark job over the offsets of their files."""
+    from pyspark.sql import functions as F
+
+    moved = [index for index, tail in end.tails.items() if tail.end and starts[index] > tail.state.origin]
+    if not moved:
+        return []
+    limits = tables.small_frame(log.spark, "l_partition INT, l_start BIGINT", [(index, starts[index]) for index in moved])
+    rows = tables.read(log.spark, log.table, end.version).filter(F.col("partition").isin(moved) & (F.col("segment") >= 0))
+    rows = rows.filter(F.col("segment") < max(starts.values())).join(F.broadcast(limits), F.col("partition") == F.col("l_partition"))
+    below = F.col("offset") < F.col("l_start")
+    files = rows.groupBy("partition", "segment", "_metadata.file_path", "_metadata.file_size").agg(
+        F.count(F.lit(1)).alias("rows"), F.count_if(below).alias("rows_below"),
+        F.count_if(below & F.col("control").isNull()).alias("records"), F.max("offset").alias("last"),
+    )  # fmt: skip
+    share = F.col("file_size") * F.col("rows_below") / F.col("rows")
+    parts = files.groupBy("partition", "segment").agg(
+        F.sum("records").alias("records"), F.sum("rows_below").alias("below"), F.sum(share).cast("bigint").alias("octets"), F.max("last").alias("last")
+    )  # fmt: skip
+    with tables.door(log.table):
+        found = parts.filter("below > 0").orderBy("partition", "segment").collect()
+    # The last append of a partition leaves its batch row in the log, so that the log end can be read.
+    return [
+        _Part(row["partition"], row["segment"], row["records"], row["octets"],
+              row["last"] < starts[row["partition"]] and row["last"] < end.tails[row["partition"]].end - 1)
+        for row in found
+    ]  # fmt: skip
+
+
+def carry_out(log: TopicLog, end: LogEnd, intent: Intent, *, now: int) -> None:
+    """Finish a truncation that was begun: closed segments below the log start go as directories, then what is left below it, then it is closed.
+
+    Again, and nothing changes.
+    """
+    for _ in range(ATTEMPTS):
+        starts = end.starts()
+        parts = _below(log, end, starts)
+        text = note("truncate", id=intent.id, checked=end.version, ends=end.ends())
+        try:
+            whole = [f"(partition = {one.partition} AND segment = {one.segment})" for one in parts if one.whole]
+            if whole:
+                cut.remove(log, " OR ".join(whole), user_metadata=text)
+            rest = {
+                one.partition for one in parts if not one.whole and (one.records or starts[one.partition] < end.tails[one.partition].end)
+            }
+            if rest:
+                cut.remove(log, _rest(end, sorted(rest)), user_metadata=text)
+        except Conflict:
+            end = log_end(log, pin=True)
+            continue
+        return state.close(log, intent, now=now)
+    raise Conflict(
+        f"{log.name}: the log start has moved, but other writers kept what is below it from being removed. Any writing command goes on."
+    )
+
+
+def _rest(end: LogEnd, partitions: Sequence[int]) -> str:
+    """The rows below the log starts, but for the batch row of a partition's last append."""
+    each = [
+        f"(partition = {index} AND segment < {end.tails[index].state.start} AND offset < {end.tails[index].state.start}"
+        f" AND NOT (control IS NOT NULL AND offset = {end.tails[index].end - 1}))"
+        for index in partitions
+    ]
+    return f"partition IN ({', '.join(map(str, partitions))}) AND segment >= 0 AND ({' OR '.join(each)})"

@@ -1,0 +1,131 @@
+"""Registered readers: a table of the lake that says where each group of readers is in each topic, so that the log is not cut off in front of it.
+
+One row per (topic, group), partitioned by topic; a commit replaces it. Rows of a topic that was deleted and made anew do not count: they carry
+the identity of the old one. A registration holds the log for ``offsets.retention.ms`` after its last commit; the row stays, so that a reader
+that comes back late can still ask whether it may go on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakelog.delta import table_properties, tables
+from lakelog.delta.lock import LOCKED
+from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION
+from lakelog.errors import Conflict, InvalidRequest
+from lakelog.model.names import TableRef, literal
+from lakelog.model.topic_log import TopicLog
+from lakelog.reader_results import Position
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+COLUMNS = "topic STRING, uuid STRING, group_id STRING, offsets STRING, epoch INT, committed_at TIMESTAMP"
+ATTEMPTS = 20
+GROUP_MOST = 255
+
+
+@dataclass(frozen=True)
+class Registration:
+    """A group's position, when it was committed, and until when it holds the log (milliseconds since 1970)."""
+
+    group: str
+    position: Position
+    committed_ms: int
+    expires_ms: int
+
+    def holds(self, now: int) -> bool:
+        """Whether it still holds the log."""
+        return now < self.expires_ms
+
+
+def table_of(log: TopicLog) -> TableRef:
+    """The table of the lake that a topic is in."""
+    return TableRef.of(log.root, "_lakelog", "positions")
+
+
+def require_group(group: str) -> None:
+    """Refuse what is no name of a group.
+
+    Raises:
+        InvalidRequest: it is empty, too long, or cannot be printed.
+    """
+    if not group or len(group) > GROUP_MOST or not group.isprintable():
+        raise InvalidRequest(f"{group!r} is no name of a group of readers: 1 to {GROUP_MOST} printable characters.")
+
+
+def registered(log: TopicLog) -> list[Registration]:
+    """The topic's groups, by name. Cost: one small Spark job; none where no reader of the lake is registered."""
+    table = table_of(log)
+    if table_properties.read(log.spark, table) is None:
+        return []
+    with tables.door(table):
+        found = _rows(log, tables.read(log.spark, table)).collect()
+    retention = log.config.number("offsets.retention.ms")
+    return [
+        Registration(
+            row["group_id"], Position.from_dict({"offsets": json.loads(row["offsets"]), "epoch": row["epoch"], "uuid": row["uuid"]}),
+            row["ms"], row["ms"] + retention,
+        )
+        for row in found
+    ]  # fmt: skip
+
+
+def _rows(log: TopicLog, frame: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    mine = frame.filter((F.col("topic") == log.name) & (F.col("uuid") == log.uuid))
+    return mine.select("group_id", "offsets", "epoch", "uuid", F.unix_millis("committed_at").alias("ms")).orderBy("group_id")
+
+
+def commit(log: TopicLog, group: str, position: Position, *, now: int) -> Registration:
+    """Register a group's position, in place of its last one. The same again changes nothing but the time.
+
+    Raises:
+        Conflict: other commits were first again and again; nothing was written.
+
+    Cost: one MERGE into a table of a row per group; the first commit of a lake makes the table.
+    """
+    table, spark = table_of(log), log.spark
+    offsets = json.dumps({str(index): offset for index, offset in sorted(position.offsets.items())})
+    source = _source(log, group, offsets, position.epoch, now)
+    for attempt in range(ATTEMPTS):
+        try:
+            if table_properties.read(spark, table) is None:
+                with contextlib.suppress(Conflict):
+                    empty = tables.small_frame(spark, COLUMNS, [])
+                    tables.create(empty, table, partitioned_by=("topic",), properties={FORMAT: str(FORMAT_VERSION)})
+            tables.merge(
+                source,
+                table,
+                on=f"t.topic = {literal(log.name)} AND t.topic = s.topic AND t.group_id = s.group_id",
+                clauses="WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
+                scatter=False,
+            )
+            return Registration(group, position, now, now + log.config.number("offsets.retention.ms"))
+        except Conflict as error:
+            if error.name == LOCKED or attempt == ATTEMPTS - 1:
+                raise
+            logging.getLogger("lakelog").warning("%s: another reader committed its position; try %d of %d", log.name, attempt + 2, ATTEMPTS)
+    raise Conflict(f"{log.name}: other readers committed {ATTEMPTS} times in a row. Nothing was written; try again later.")
+
+
+def _source(log: TopicLog, group: str, offsets: str, epoch: int, now: int) -> DataFrame:
+    import datetime
+
+    at = datetime.datetime.fromtimestamp(now / 1000, tz=datetime.timezone.utc)
+    return tables.small_frame(log.spark, COLUMNS, [(log.name, log.uuid, group, offsets, epoch, at)])
+
+
+def forget(log: TopicLog, group: str) -> bool:
+    """Take a group's registration away. Returns whether there was one. Cost: as `commit`."""
+    table = table_of(log)
+    if table_properties.read(log.spark, table) is None:
+        return False
+    source = _source(log, group, "", 0, 0)
+    on = f"t.topic = {literal(log.name)} AND t.topic = s.topic AND t.group_id = s.group_id"
+    return tables.merge(source, table, on=on, clauses="WHEN MATCHED THEN DELETE", scatter=False) is not None

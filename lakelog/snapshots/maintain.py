@@ -1,0 +1,115 @@
+"""A topic's tables kept in shape: small files written together, snapshots whose time is over removed, old files vacuumed, never past a kept snapshot.
+
+A snapshot that lives on beyond ``snapshot.retention.ms`` would keep every file that was removed since; it is copied into a table of its own, and
+silver's retention may go back to what is configured.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lakelog.delta import filesystem, past, table_properties, tables
+from lakelog.delta.lock import held
+from lakelog.delta.table_properties import IDENTITY
+from lakelog.errors import Conflict, NotFound
+from lakelog.latest import silver
+from lakelog.log.notes import note
+from lakelog.log.tail import LogEnd
+from lakelog.model.names import TableRef
+from lakelog.model.topic_log import TopicLog
+from lakelog.results import Maintained
+from lakelog.snapshots import keeping, registry
+from lakelog.snapshots.registry import Entry
+
+COPY = "snapshot_"
+
+
+def maintain(log: TopicLog, end: LogEnd, expired: Sequence[str], *, now: int) -> Maintained:
+    """Everything but the expiry of snapshots, which comes before it; each part passes over what is done. See `SnapshotVerbs.maintain`."""
+    compacted = {"bronze": _optimized_log(log, end), "silver": past.optimize(log.spark, log.silver, "bucket >= 0")}
+    promoted = promote(log, now=now)
+    here = registry.entries(log.spark, log.root, log.uuid)
+    silver.follow(log.spark, log.silver, log.config, _needed(log, here, now=now))
+    dropped = _drop_copies(log, here)
+    vacuumed = [log.table, log.silver]
+    if (table_properties.read(log.spark, log.quarantine) or {}).get(IDENTITY) == log.uuid:
+        vacuumed.append(log.quarantine)
+    for table in vacuumed:
+        past.vacuum(log.spark, table, user_metadata=_note(end) if table == log.table else None)
+    files = {name: (removed, added) for name, (removed, added) in compacted.items() if removed}
+    return Maintained(log.name, files, list(expired), promoted, dropped, [str(table) for table in vacuumed])
+
+
+def _note(end: LogEnd) -> str:
+    """The note of a commit on bronze that changes no record."""
+    return note("maintain", checked=end.version, ends=end.ends())
+
+
+def _optimized_log(log: TopicLog, end: LogEnd) -> tuple[int, int]:
+    """Bronze's closed segments: nobody appends to them."""
+    closed = [
+        f"(partition = {index} AND segment >= 0 AND segment < {tail.segment})" for index, tail in sorted(end.tails.items()) if tail.segment
+    ]
+    return past.optimize(log.spark, log.table, " OR ".join(closed), user_metadata=_note(end)) if closed else (0, 0)
+
+
+def _needed(log: TopicLog, here: Sequence[Entry], *, now: int) -> int:
+    """For how long removed files of silver must be kept so that every snapshot there is stays readable, the newest without a name too."""
+    versions = [one for one in here if one.copy is None]
+    return keeping.needed_ms(past.ages(log.spark, log.silver), versions, now=now) if versions else 0
+
+
+def promote(log: TopicLog, *, now: int) -> list[str]:
+    """Copy the snapshots that have outlived ``snapshot.retention.ms`` into tables of their own. Returns their names, or ids.
+
+    Cost: the copy is as large as the snapshot.
+    """
+    here = [one for one in registry.entries(log.spark, log.root, log.uuid) if one.copy is None]
+    if not here:
+        return []
+    ages, retention, done = past.ages(log.spark, log.silver), silver.retention(log.config), []
+    for one in here:
+        if ages.get(one.version, 0) <= retention:
+            continue
+        name = f"{COPY}{hashlib.sha256(f'{one.uuid} {one.id.text} {one.version}'.encode()).hexdigest()[:12]}"
+        _copy(log, one, TableRef.of(log.root, log.name, name))
+        registry.change(log.spark, log.root, replace(one, copy=name))
+        done.append(one.name or one.id.text)
+    return done
+
+
+def _copy(log: TopicLog, one: Entry, table: TableRef) -> None:
+    """Make the copy, in one commit; one that is there already is whole."""
+    if (table_properties.read(log.spark, table) or {}).get(IDENTITY) == log.uuid:
+        return
+    rows = past.kept_version(log.spark, log.silver, one.version)
+    try:
+        tables.create(rows, table, partitioned_by=("bucket",), properties=silver.table_settings(log))
+    except Conflict:
+        table_properties.wait_for(log.spark, table, IDENTITY, log.uuid)
+
+
+def _drop_copies(log: TopicLog, here: Sequence[Entry]) -> list[str]:
+    """Remove copies that no snapshot needs any more; in a catalog those are removed with their snapshot."""
+    if log.table.path is None:
+        return []
+    needed = {one.copy for one in here}
+    found = [name for name in filesystem.names_in(log.spark, f"{log.root}/{log.name}") if name.startswith(COPY) and name not in needed]
+    for name in found:
+        drop_copy(log, name)
+    return found
+
+
+def drop_copy(log: TopicLog, name: str) -> None:
+    """Remove a copy with its files; nothing where it is gone."""
+    table = TableRef.of(log.root, log.name, name)
+    if table.path is None:
+        return tables.drop(log.spark, table)
+    try:
+        with held(log.spark, table), tables.door(table):
+            filesystem.remove(log.spark, table.path)
+    except NotFound:
+        return None
+    return None

@@ -1,0 +1,126 @@
+"""What a caller means by a point of a topic's past: a snapshot's name or id, a version of silver, or a time; and what silver held there."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakelog.delta import past, tables
+from lakelog.errors import NotFound
+from lakelog.latest import silver
+from lakelog.model.config import did_you_mean
+from lakelog.model.names import TableRef
+from lakelog.model.point_in_time import At, is_name, moment
+from lakelog.model.positions import SnapshotPlace
+from lakelog.model.topic_log import TopicLog
+from lakelog.results import Snapshot
+from lakelog.snapshots import registry
+from lakelog.snapshots.registry import Entry
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+Point = Snapshot | At
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a state of silver is: a version of it (None: as it is), or a copy; ``entry`` where a registered snapshot was named."""
+
+    version: int | None
+    copy: TableRef | None = None
+    entry: Entry | None = None
+
+
+def find(log: TopicLog, point: Point) -> Place:
+    """Where the state is that a caller means.
+
+    Raises:
+        NotFound: there is no such snapshot, or silver's history does not go back so far (SNAPSHOT_NOT_FOUND).
+        InvalidRequest: text that is no version, no time, no name and no id.
+
+    Cost: for a name one small Spark job over the registry, for a time one that opens silver's commit files, for a version none.
+    """
+    if isinstance(point, Snapshot):
+        point = point.name or point.id
+    if isinstance(point, str) and point.lower() == "now":
+        point = None
+    if is_name(point):
+        entry = named(log, str(point))
+        return Place(entry.version, entry.table(log.root), entry)
+    at = moment(point)
+    if isinstance(at, datetime.datetime):
+        at = tables.version_at(log.spark, log.silver, at)
+    return Place(at)
+
+
+def place_of(entry: Entry) -> SnapshotPlace:
+    """A registered snapshot as readers need to know it."""
+    return SnapshotPlace(entry.id.epoch, entry.id.ends, entry.name, entry.version, entry.id.text)
+
+
+def named(log: TopicLog, text: str) -> Entry:
+    """The snapshot of a name or an id, or the ``latest`` or ``earliest`` one.
+
+    Raises:
+        NotFound: there is none; lists what there is.
+    """
+    held = registry.listed(registry.entries(log.spark, log.root, log.uuid))
+    wanted = {"latest": held[-1:], "earliest": held[:1]}.get(text.lower())
+    found = [one for one in held if text in (one.name, one.id.text)] if wanted is None else wanted
+    if found:
+        return found[0]
+    names = [one.name or one.id.text for one in held]
+    raise NotFound(
+        f"{log.name}: there is no snapshot {text}.{did_you_mean(text, names)} Snapshots: {', '.join(names) or 'none'}.",
+        name="SNAPSHOT_NOT_FOUND", existing=names,
+    )  # fmt: skip
+
+
+def stored(log: TopicLog, place: Place) -> DataFrame:
+    """Silver as it was, all rows and columns, control rows too."""
+    if place.copy is not None:
+        return tables.read(log.spark, place.copy)
+    if place.entry is not None and place.version is not None:
+        return past.kept_version(log.spark, log.silver, place.version)
+    return tables.read(log.spark, log.silver, place.version)
+
+
+def rows(log: TopicLog, point: Point) -> DataFrame:
+    """Silver's rows as they were, without control rows, values in the types that the topic has now."""
+    return silver.without_control(log, stored(log, find(log, point)))
+
+
+def diff(log: TopicLog, before: Point, after: Point) -> DataFrame:
+    """The live rows that differ between two points: a row per (partition, key) that was added, changed or removed.
+
+    Columns: ``partition``, ``key``, ``change`` (added, changed, removed), ``before`` and ``after`` (the values; NULL where there was no row),
+    ``before_offset`` and ``after_offset``. A key whose record was replaced by one with an equal value did not change.
+
+    Cost: two reads of silver and one join by key.
+    """
+    return compared(log, find(log, before), find(log, after))
+
+
+def compared(log: TopicLog, before: Place, after: Place) -> DataFrame:
+    """`diff` of two places."""
+    from pyspark.sql import functions as F
+
+    def side(place: Place, name: str) -> DataFrame:
+        live = silver.without_control(log, stored(log, place)).filter(~F.col("tombstone"))
+        kept = [F.col("value").alias(name), F.col("offset").alias(f"{name}_offset"), F.to_json(F.struct("value")).alias(f"{name}_text")]
+        return live.select(F.col("partition").alias(f"{name}_partition"), F.col("key").alias(f"{name}_key"), *kept)
+
+    old, new = side(before, "before"), side(after, "after")
+    same = (F.col("before_partition") == F.col("after_partition")) & F.col("before_key").eqNullSafe(F.col("after_key"))
+    joined = old.join(new, same, "full")
+    added, removed = F.col("before_offset").isNull(), F.col("after_offset").isNull()
+    changed = F.col("before_text") != F.col("after_text")
+
+    def either(name: str) -> Column:
+        return F.coalesce(f"after_{name}", f"before_{name}").alias(name)
+
+    kind = F.when(added, "added").when(removed, "removed").otherwise("changed").alias("change")
+    shown = ["before", "after", "before_offset", "after_offset"]
+    return joined.filter(added | removed | changed).select(either("partition"), either("key"), kind, *shown)

@@ -1,0 +1,183 @@
+"""The registry: a lake's table of snapshots, ``_lakelog/snapshots`` (in a catalog ``lakelog_snapshots``).
+
+A row per name, and one per snapshot that was taken without a name. It is written after the state that it names is there, in one commit, so a
+snapshot can be seen only when it is complete. A MERGE by (topic's identity, key) decides between two writers: one of them inserts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from lakelog.delta import table_properties, tables
+from lakelog.delta.lock import LOCKED
+from lakelog.delta.statement import interpreted
+from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION
+from lakelog.errors import Conflict
+from lakelog.model.names import TableRef
+from lakelog.model.records import as_datetime
+from lakelog.model.snapshot_id import Kept, SnapshotId
+from lakelog.results import Snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+COLUMNS = (
+    "uuid STRING, key STRING, topic STRING, name STRING, id STRING, epoch INT, ends STRING, version BIGINT, generation BIGINT, rule STRING,"
+    " created_at TIMESTAMP, kept_until TIMESTAMP, note STRING, form STRING, copy STRING, automatic BOOLEAN"
+)
+ATTEMPTS = 20
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row: a topic's snapshot under one name, or without one.
+
+    ``topic`` and ``uuid``: whose it is. ``version``: silver's. ``generation``: how often silver had been computed anew. ``copy``: the name of
+    the table that it was copied to (``snapshot_…``), None where it is a version of silver. Times are milliseconds.
+    """
+
+    topic: str
+    uuid: str
+    name: str | None
+    id: SnapshotId
+    version: int
+    generation: int
+    rule: str
+    created: int
+    kept_until: int | None = None
+    note: str | None = None
+    copy: str | None = None
+    automatic: bool = False
+
+    @property
+    def key(self) -> str:
+        """What the row is found by among those of its topic."""
+        return f"name {self.name}" if self.name is not None else f"id {self.id.text}"
+
+    @property
+    def kept(self) -> Kept:
+        """The row as retention sees it."""
+        return Kept(self.key, self.id, self.created, self.kept_until)
+
+    def table(self, root: str) -> TableRef | None:
+        """The table of its own; None where it is a version of silver."""
+        return None if self.copy is None else TableRef.of(root, self.topic, self.copy)
+
+    def result(self, root: str, *, created: bool = False) -> Snapshot:
+        """The row as it is answered."""
+        from lakelog.model.ordering import OrderingRule
+
+        own = self.table(root)
+        return Snapshot(
+            self.topic, self.id.text, self.id.epoch, dict(sorted(self.id.ends.items())), self.version, self.name, as_datetime(self.created),
+            None if self.kept_until is None else as_datetime(self.kept_until), self.note, str(OrderingRule.from_json(self.rule)),
+            "version" if own is None else "table", None if own is None else str(own), self.automatic, created,
+        )  # fmt: skip
+
+    def row(self) -> tuple[Any, ...]:
+        """The row in the table's columns."""
+        ends = json.dumps({str(index): end for index, end in sorted(self.id.ends.items())})
+        times = [None if ms is None else as_datetime(ms) for ms in (self.created, self.kept_until)]
+        return (
+            self.uuid, self.key, self.topic, self.name, self.id.text, self.id.epoch, ends, self.version, self.generation, self.rule, *times,
+            self.note, "version" if self.copy is None else "table", self.copy, self.automatic,
+        )  # fmt: skip
+
+
+def table_of(root: str) -> TableRef:
+    """Where a lake's registry is."""
+    return TableRef.of(root, "_lakelog", "snapshots")
+
+
+def entries(spark: SparkSession, root: str, uuid: str | None = None) -> list[Entry]:
+    """The snapshots of a topic, or of all topics, lowest epoch first, then lowest end offsets; none where there is no registry yet.
+
+    Cost: at most one small Spark job; no look at the topic's tables.
+    """
+    from pyspark.sql import functions as F
+
+    if table_properties.read(spark, table_of(root)) is None:
+        return []
+    rows = tables.read(spark, table_of(root))
+    if uuid is not None:
+        rows = rows.filter(F.col("uuid") == uuid)
+    shown = rows.select(
+        "topic", "uuid", "name", "epoch", "ends", "version", "generation", "rule", F.unix_millis("created_at").alias("created"),
+        F.unix_millis("kept_until").alias("kept_until"), "note", "copy", "automatic",
+    )  # fmt: skip
+    with tables.door(table_of(root)), interpreted(spark):
+        found = shown.collect()
+    made = [
+        Entry(
+            row["topic"], row["uuid"], row["name"],
+            SnapshotId(row["epoch"], {int(index): end for index, end in json.loads(row["ends"]).items()}), row["version"], row["generation"],
+            row["rule"], row["created"], row["kept_until"], row["note"], row["copy"], row["automatic"],
+        )
+        for row in found
+    ]  # fmt: skip
+    return sorted(made, key=lambda one: (one.topic, one.id.order, one.name or ""))
+
+
+def listed(held: Sequence[Entry]) -> list[Entry]:
+    """Entries as they are shown: those without a name are left out where the same snapshot has one."""
+    named = {(one.uuid, one.id.text) for one in held if one.name is not None}
+    return [one for one in held if one.name is not None or (one.uuid, one.id.text) not in named]
+
+
+def add(spark: SparkSession, root: str, entry: Entry) -> bool:
+    """Write an entry if there is none of its key. Returns whether it was written: of several writers one is told so.
+
+    Raises:
+        Conflict: writers of other snapshots were first again and again.
+
+    Cost: one small MERGE; the first one of a lake makes the table.
+    """
+    if table_properties.read(spark, table_of(root)) is None:
+        _create(spark, root)
+    return _merged(spark, root, [entry], "WHEN NOT MATCHED THEN INSERT *")
+
+
+def change(spark: SparkSession, root: str, *changed: Entry) -> None:
+    """Write entries anew whose keys are there; those that were deleted meanwhile stay so. Cost and errors as `add`."""
+    if changed:
+        _merged(spark, root, changed, "WHEN MATCHED THEN UPDATE SET *")
+
+
+def remove(spark: SparkSession, root: str, gone: Sequence[Entry]) -> None:
+    """Take entries out; those that are not there are passed over. Cost and errors as `add`."""
+    if gone:
+        _merged(spark, root, gone, "WHEN MATCHED AND t.created_at = s.created_at THEN DELETE")
+
+
+def forget(spark: SparkSession, root: str, uuid: str) -> None:
+    """Take all entries of a topic out that is being deleted."""
+    remove(spark, root, entries(spark, root, uuid))
+
+
+def kept_longer(entry: Entry, kept_until: int | None) -> Entry:
+    """The entry with the later of two ends of its keep."""
+    later = max(entry.kept_until or 0, kept_until or 0)
+    return replace(entry, kept_until=later if entry.name is not None else None)
+
+
+def _merged(spark: SparkSession, root: str, changed: Sequence[Entry], clauses: str) -> bool:
+    rows = tables.small_frame(spark, COLUMNS, [one.row() for one in changed]).coalesce(1)
+    for attempt in range(ATTEMPTS):
+        try:
+            written = tables.merge(rows, table_of(root), on="t.uuid = s.uuid AND t.key = s.key", clauses=clauses, scatter=False)
+            return written is not None
+        except Conflict as error:
+            if error.name == LOCKED or attempt == ATTEMPTS - 1:
+                raise
+    return False
+
+
+def _create(spark: SparkSession, root: str) -> None:
+    table = table_of(root)
+    try:
+        tables.create(tables.small_frame(spark, COLUMNS, []), table, properties={FORMAT: str(FORMAT_VERSION)})
+    except Conflict:
+        table_properties.wait_for(spark, table, FORMAT)

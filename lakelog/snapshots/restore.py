@@ -1,0 +1,168 @@
+"""A restore: silver as it was at a snapshot, and the log cut to it (``truncate``) or left to be replayed (``keep``); all or nothing.
+
+The intent is written first: appends under way conflict with it, later ones are refused, and whoever writes next finishes what was cut off. Then:
+quarantine, bronze, silver, silver's properties and columns, the fence in silver's control rows, close. Each step passes over its finished result.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lakelog.delta import past, table_properties, tables
+from lakelog.errors import Conflict, Damaged, NotFound
+from lakelog.latest import evolution, silver, upsert
+from lakelog.latest.progress import Progress, progress, stored
+from lakelog.log import state
+from lakelog.log.cut import Cut, cut
+from lakelog.log.rows import control_row
+from lakelog.log.tail import LogEnd, log_end
+from lakelog.model.log_state import RESTORE, Intent
+from lakelog.model.topic_log import TopicLog
+from lakelog.snapshots import keeping, quarantine
+from lakelog.snapshots.plan import KEEP, Target, control_of, copy_name, copy_table
+
+ATTEMPTS = 20
+
+
+@dataclass(frozen=True)
+class Order:
+    """What an intent says of a restore: where the state is, what becomes of each partition's log, the new epoch (None: the log is kept)."""
+
+    version: int
+    copy: str | None
+    cuts: Mapping[int, Cut]
+    batches: Mapping[int, str]
+    epoch: int | None
+
+    @classmethod
+    def of(cls, intent: Intent) -> Order:
+        """The order that an intent holds."""
+        said = intent.arguments
+        cuts = {int(index): Cut(*numbers) for index, numbers in said["cuts"].items()}
+        return cls(said["version"], said["copy"], cuts, {int(index): batch for index, batch in said["batches"].items()}, said["epoch"])
+
+    def to_arguments(self) -> dict[str, Any]:
+        """The order as an intent holds it."""
+        cuts = {str(index): [one.leave, one.drop, one.start, one.end] for index, one in sorted(self.cuts.items())}
+        batches = {str(index): batch for index, batch in sorted(self.batches.items())}
+        return {"version": self.version, "copy": self.copy, "cuts": cuts, "batches": batches, "epoch": self.epoch}
+
+
+def begin(log: TopicLog, target: Target, cuts: Mapping[int, Cut], end: LogEnd, *, mode: str, damaged: bool, now: int) -> Intent | None:
+    """Write the intent into every partition of the log. Returns None when the log changed meanwhile, then nothing was written.
+
+    Args:
+        log: the topic's log.
+        target: the state to be restored.
+        cuts: what becomes of each partition's log; none for ``keep``.
+        end: the log's end that all this was decided on.
+        mode: ``truncate`` or ``keep``.
+        damaged: the log was restored by hand; this ends that.
+        now: the time in milliseconds.
+    """
+    epoch = None if mode == KEEP else max(end.epoch, _silvers_epoch(log) if damaged else 0) + 1
+    order = Order(target.version, copy_name(target.place), cuts, target.state.batches, epoch)
+    intent = Intent(RESTORE, uuid.uuid4().hex, order.to_arguments())
+    states = {index: tail.state.next(intent.id, intent=intent) for index, tail in end.tails.items()}
+    written = state.change_state(log, end, states, "repair" if damaged else "intent", now=now)
+    return intent if written else None
+
+
+def _silvers_epoch(log: TopicLog) -> int:
+    """The greatest epoch that silver knows of: a log restored by hand may have forgotten it."""
+    try:
+        return max(mark.epoch for mark in progress(log.spark, log.silver, from_rows=True).marks.values())
+    except Damaged:
+        return 0
+
+
+def carry_out(log: TopicLog, end: LogEnd, intent: Intent, *, now: int) -> None:
+    """Finish a restore that was begun; several processes may do so at once.
+
+    Raises:
+        Damaged: silver cannot be brought back, since files of the snapshot were removed; the remedy is named.
+        Conflict: other writers were first again and again.
+    """
+    order = Order.of(intent)
+    if order.epoch is not None and end.epoch < order.epoch:
+        leave = {index: one.leave for index, one in order.cuts.items() if one.leave < end.tails[index].end}
+        quarantine.put(log, leave, source=f"restore {intent.id}", now=now)
+        _cut(log, order, intent, now=now)
+    _bring_back(log, order, intent, now=now)
+    state.close(log, intent, now=now)
+
+
+def _cut(log: TopicLog, order: Order, intent: Intent, *, now: int) -> None:
+    """Bronze: what lies beyond goes, a new epoch begins at the end, in a segment of its own."""
+    assert order.epoch is not None
+    for _ in range(ATTEMPTS):
+        end = log_end(log)
+        if end.intent is None or end.intent.id != intent.id or end.epoch >= order.epoch:
+            return
+        identity, states, ends = uuid.uuid4().hex, {}, []
+        for index, one in sorted(order.cuts.items()):
+            before = end.tails[index].state
+            states[index] = before.next_epoch(
+                identity, one.end, number=order.epoch, intent=intent, start=one.start,
+                cleaned=min(before.cleaned, one.end), deletes_from=min(before.deletes_from, one.end),
+            )  # fmt: skip
+            if one.end > one.start:
+                content = {"type": "batch", "after": -1, "octets": 0, "first": None, "records": 0}
+                ends.append(
+                    control_row(index, one.end, one.end - 1, before.epoch_at(one.end - 1), content, order.batches.get(index, intent.id))
+                )
+        if cut(log, end, states, order.cuts, ends, now=now):
+            return
+    raise Conflict(f"{log.name}: other writers kept the log from being cut. Try again: any writing command goes on with the restore.")
+
+
+def _bring_back(log: TopicLog, order: Order, intent: Intent, *, now: int) -> None:
+    """Silver: as it was, with the properties and columns that the topic has now, and fenced."""
+    for _ in range(ATTEMPTS):
+        wanted = _wanted(log, order)
+        still = log_end(log).intent
+        if _restored(log) == intent.id or still is None or still.id != intent.id:
+            return
+        try:
+            _overwrite(log, order)
+            properties = {**silver.table_settings(log), **silver.delta_properties(log.config, keeping.kept_ms(log, now=now))}
+            held = table_properties.read(log.spark, log.silver) or {}
+            if any(held.get(name) != text for name, text in properties.items()):
+                table_properties.change(log.spark, log.silver, properties)
+            evolution.reconcile(log, tables.read(log.spark, log.silver).schema)
+            # A merge that knew silver as it now is may have come in between: it is undone by the next round.
+            if upsert.write_progress(log, wanted, wanted.restored(intent.id), now=now):
+                return
+        except Conflict as error:
+            if error.name != Conflict.name:
+                raise
+        except NotFound as error:
+            raise Damaged(
+                f"{log.name}: silver's version {order.version} cannot be brought back, its files were removed: {error} The log is at that state."
+                " Run verify with repair: it computes the latest table anew from the log.", version=order.version,
+            ) from error  # fmt: skip
+    raise Conflict(f"{log.name}: other writers kept silver from being restored. Try again: any writing command goes on with it.")
+
+
+def _restored(log: TopicLog) -> str | None:
+    try:
+        return progress(log.spark, log.silver, from_rows=True).restore
+    except Damaged:
+        return None
+
+
+def _wanted(log: TopicLog, order: Order) -> Progress:
+    """What the control rows of the state say."""
+    copy = copy_table(log, order.copy)
+    return stored(log.spark, copy) if copy is not None else control_of(log, past.kept_version(log.spark, log.silver, order.version))
+
+
+def _overwrite(log: TopicLog, order: Order) -> None:
+    copy = copy_table(log, order.copy)
+    if copy is None:
+        past.restore(log.spark, log.silver, order.version)
+    else:
+        tables.overwrite(tables.read(log.spark, copy), log.silver)

@@ -1,0 +1,159 @@
+"""How a snapshot is taken: a state of silver, known by its control rows alone, entered in the registry."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lakelog.delta import tables
+from lakelog.errors import LakelogError, Refused
+from lakelog.latest.progress import Progress, stored
+from lakelog.log import extent
+from lakelog.log.tail import LogEnd
+from lakelog.model.records import as_datetime
+from lakelog.model.snapshot_id import FOREVER, SnapshotId, check_name, is_due, is_on, until
+from lakelog.model.topic_log import TopicLog
+from lakelog.results import Merged, Snapshot
+from lakelog.snapshots import keeping, registry
+from lakelog.snapshots.registry import Entry
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ATTEMPTS = 20
+
+
+def take(
+    log: TopicLog, state: Progress, version: int, end: LogEnd, *, name: str | None, keep: int | None, note: str | None, now: int,
+    automatic: bool = False,
+) -> Snapshot:  # fmt: skip
+    """Enter a state of silver in the registry.
+
+    Args:
+        log: the topic's log.
+        state: what silver's control rows say at ``version``.
+        version: silver's.
+        end: the log's end.
+        name: None for a snapshot that retention may remove.
+        keep: for how long the name is kept, in milliseconds; None for ``snapshot.retention.ms``.
+        note: a text for people.
+        now: the time in milliseconds.
+        automatic: a merge took it.
+
+    Gives: the snapshot. Where one with the same end offsets and epoch is there, that one (``created`` False), under the name asked for;
+    where it was made before silver was computed anew, this one takes its place. Where the log begins above an end offset nothing is created.
+
+    Raises:
+        InvalidRequest: the name is none.
+        Refused: the name is another snapshot's (SNAPSHOT_EXISTS), or the log begins above the state that is to be named.
+
+    Cost: the registry is read and written (a small file); for a name, silver's history is read, and a commit on silver where its retention must
+    be raised. Nothing depends on the number of keys.
+    """
+    if name is not None:
+        check_name(name)
+    entry = _entry(log, state, version, name=name, keep=keep, note=note, now=now, automatic=automatic)
+    below = [index for index, start in end.starts().items() if entry.id.ends[index] < start]
+    if below:
+        return _below(log, entry, end, below[0])
+    for _ in range(ATTEMPTS):
+        held = registry.entries(log.spark, log.root, log.uuid)
+        same = [one for one in held if one.id.text == entry.id.text]
+        mine = next((one for one in held if one.name == name), None) if name is not None else next(iter(same), None)
+        if mine is not None and mine.id.text != entry.id.text:
+            raise Refused(
+                f"{log.name}: the name {name} is taken by the snapshot {mine.id.text} of {as_datetime(mine.created).isoformat()}."
+                " Nothing was created. Choose another name, or delete that one first.",
+                name="SNAPSHOT_EXISTS", expected=entry.id.text, actual=mine.id.text,
+            )  # fmt: skip
+        if mine is not None:
+            return _again(log, mine, entry, now=now)
+        if name is not None:
+            keeping.raise_for(log, [entry], now=now)
+        if registry.add(log.spark, log.root, entry):
+            created = not same or any(_is_older(one, entry) for one in same)
+            registry.change(log.spark, log.root, *[_replaced(one, entry) for one in same if _is_older(one, entry)])
+            return entry.result(log.root, created=created)
+    raise Refused(f"{log.name}: the registry changed {ATTEMPTS} times while the snapshot was taken. Nothing was created; try again.")
+
+
+def _entry(
+    log: TopicLog, state: Progress, version: int, *, name: str | None, keep: int | None, note: str | None, now: int, automatic: bool
+) -> Entry:
+    epoch = max(mark.epoch for mark in state.marks.values())
+    kept_until = None
+    if name is not None:
+        retention = log.config.number("snapshot.retention.ms")
+        kept_until = until(now, (FOREVER if retention < 0 else retention) if keep is None else keep)
+    return Entry(
+        log.name, log.uuid, name, SnapshotId(epoch, dict(state.next)), version, state.generation, state.rule.to_json(), now, kept_until, note,
+        automatic=automatic,
+    )  # fmt: skip
+
+
+def _below(log: TopicLog, entry: Entry, end: LogEnd, partition: int) -> Snapshot:
+    """The answer where the log begins above the state (SEMANTICS 86); a name that would silently not exist is refused."""
+    if entry.name is not None:
+        raise Refused(
+            f"{log.name}: the log of partition {partition} begins at offset {end.starts()[partition]}, above the state that ends at"
+            f" {entry.id.ends[partition]}: it can no longer be named. Nothing was created. Name the present state.",
+            name="SNAPSHOT_BELOW_LOG_START", expected=entry.id.ends[partition], actual=end.starts()[partition],
+        )  # fmt: skip
+    return entry.result(log.root)
+
+
+def _is_older(one: Entry, new: Entry) -> bool:
+    """Whether an entry of the same end offsets was made before silver was computed anew, or under another rule."""
+    return (one.rule, one.generation) != (new.rule, new.generation) and new.generation > one.generation
+
+
+def _replaced(one: Entry, new: Entry) -> Entry:
+    """The entry in the place of one that was made before silver was computed anew: its name, its keep and its note stay."""
+    return replace(one, version=new.version, generation=new.generation, rule=new.rule, copy=None)
+
+
+def _again(log: TopicLog, mine: Entry, asked: Entry, *, now: int) -> Snapshot:
+    """The snapshot that is there already; kept as long as either call asked, and replaced where silver was computed anew since."""
+    after = _replaced(mine, asked) if _is_older(mine, asked) else mine
+    after = registry.kept_longer(after, asked.kept_until)
+    if after != mine:
+        keeping.raise_for(log, [after], now=now)
+        registry.change(log.spark, log.root, after)
+    return after.result(log.root, created=_is_older(mine, asked))
+
+
+def automatically(log: TopicLog, merged: Merged, end: LogEnd, *, now: int) -> str | None:
+    """Take a snapshot at the end of a merge where one is due (SEMANTICS 90). Returns its id; None where none was.
+
+    A failure is reported in the log of the process, and no failure of the merge.
+
+    Cost: nothing where both settings are 0; else the registry, and the control rows of the log since the last snapshot.
+    """
+    interval, octets = log.config.number("max.snapshot.interval.ms"), log.config.number("max.record.bytes.between.snapshots")
+    if merged.version is None or not (interval or octets):
+        return None
+    try:
+        state = stored(log.spark, log.silver, merged.version)
+        last = newest(registry.entries(log.spark, log.root, log.uuid), end)
+        since = last.created if last is not None else extent.created_at(log)
+        before = last.id.ends if last is not None else dict.fromkeys(state.next, 0)
+        held = extent.octets_between(log, before, state.next) if octets else 0
+        if not is_due(since_ms=now - since, octets=held, interval_ms=interval, most_octets=octets):
+            return None
+        return take(log, state, merged.version, end, name=None, keep=None, note=None, now=now, automatic=True).id
+    except LakelogError as error:
+        logging.getLogger("lakelog").warning("%s: no snapshot was taken after the merge: %s", log.name, error)
+        return None
+
+
+def newest(held: Sequence[Entry], end: LogEnd) -> Entry | None:
+    """The newest snapshot on the log's present history: the greatest id among those whose records the log once gave as they are."""
+    here = [one for one in held if all(is_on(end.tails[index].state.epochs, one.id.epoch, stop) for index, stop in one.id.ends.items())]
+    return max(here, key=lambda one: (one.id.order, one.created), default=None)
+
+
+def at_version(log: TopicLog, version: int) -> Progress:
+    """What silver's control rows said at a version. Cost: two small Spark jobs over one small file."""
+    with tables.door(log.silver):
+        return stored(log.spark, log.silver, version)

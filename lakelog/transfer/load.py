@@ -1,0 +1,134 @@
+"""An exported topic made a topic again, under any root and name: offsets, epochs, rows and settings as they were; a new identity."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from lakelog.delta import table_properties, tables
+from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION, IDENTITY, PREFIX
+from lakelog.errors import Damaged, InvalidRequest
+from lakelog.latest import silver
+from lakelog.latest.progress import Mark, Progress
+from lakelog.log import bronze
+from lakelog.log.rows import schema
+from lakelog.model import config
+from lakelog.model.config import TopicConfig
+from lakelog.model.log_state import PartitionState
+from lakelog.model.names import TableRef
+from lakelog.model.ordering import OrderingRule
+from lakelog.model.records import Types
+from lakelog.model.topic_log import TopicLog
+from lakelog.operations import create
+from lakelog.transfer import manifest
+from lakelog.transfer.manifest import LOG, SILVER, Manifest
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+def load(spark: SparkSession, root: str, name: str, directory: str, said: Manifest, defaults: Mapping[str, str], *, now: int) -> None:
+    """Make the tables of a topic from an export: silver first, then, in one commit, the log, by which there is a topic of that name.
+
+    Cut off before the log is there, the next call begins anew.
+
+    Args:
+        spark: the session.
+        root: of the lake.
+        name: of the topic.
+        directory: the export.
+        said: its manifest.
+        defaults: the lake's settings.
+        now: the time in milliseconds.
+
+    Raises:
+        InvalidRequest: there is a topic of that name.
+        Damaged: files are missing or changed. Nothing was imported.
+        Conflict: another process makes a topic of that name.
+
+    Cost: every file is read twice, once for its checksum; both tables are written once.
+    """
+    manifest.check(directory, said)
+    table = TableRef.of(root, name, "bronze")
+    create.refuse_foreign(spark, root, name)
+    if table_properties.read(spark, table) is not None:
+        raise InvalidRequest(f"The topic {name} exists already in {root}. Import under another name.", name="TOPIC_ALREADY_EXISTS")
+    log = _log(spark, root, name, said, defaults)
+    held, starts = _progress(said, log.uuid), {}
+    latest = spark.read.schema(_silver_schema(log)).parquet(f"{directory.rstrip('/')}/{SILVER}")
+    rows = _with_control(log, latest).unionAll(silver.control_frame(log, held, now))
+    stands = table_properties.read(spark, log.silver) is not None
+    tables.create(
+        rows, log.silver, partitioned_by=("bucket",), properties=silver.table_settings(log), replace=stands, user_metadata=held.note()
+    )  # fmt: skip
+    starts = held.next
+    states = {int(index): _state(int(index), one, starts[int(index)], log.uuid) for index, one in said.states.items()}
+    records = spark.read.schema(schema(log.types)).parquet(f"{directory.rstrip('/')}/{LOG}")
+    bronze.create(
+        spark, table, log.types, partitions=said.partitions, now=now, properties=_properties(said, log.uuid), states=states,
+        rows=_renumbered(log, records, said.version),
+    )  # fmt: skip
+
+
+def _log(spark: SparkSession, root: str, name: str, said: Manifest, defaults: Mapping[str, str]) -> TopicLog:
+    from pyspark.sql.types import StructType
+
+    sides = StructType.fromJson(json.loads(said.types))
+    types = Types(sides["key"].dataType, sides["value"].dataType)
+    settings = TopicConfig({one: text for one, text in said.settings.items() if one in config.SETTINGS}, defaults)
+    settings.check()
+    rule = OrderingRule.from_config(settings)
+    if rule.to_json() != said.rule:
+        raise Damaged(f"{manifest.NAME}: its settings make the rule {rule}, its rows were made under another. Nothing was imported.")
+    bronze_table, silver_table = create.topic_tables(root, name)
+    return TopicLog(name, root, str(uuid.uuid4()), spark, bronze_table, silver_table, types, said.partitions, settings, rule)
+
+
+def _properties(said: Manifest, identity: str) -> dict[str, str]:
+    return {
+        FORMAT: str(FORMAT_VERSION), IDENTITY: identity, f"{PREFIX}topic.partitions": str(said.partitions), f"{PREFIX}topic.types": said.types,
+        **{PREFIX + name: text for name, text in said.settings.items()},
+    }  # fmt: skip
+
+
+def _progress(said: Manifest, identity: str) -> Progress:
+    """Silver's control rows, of the topic as it is called now."""
+    marks = {}
+    for index, (offset, epoch, control) in said.marks.items():
+        marks[int(index)] = Mark(offset, epoch, json.dumps({**json.loads(control), "topic": identity}, sort_keys=True))
+    return Progress(marks)
+
+
+def _state(partition: int, said: Mapping[str, object], start: int, identity: str) -> PartitionState:
+    """A partition's state: its log begins at the snapshot's end."""
+    number: Callable[[str], int] = lambda name: int(str(said[name]))  # noqa: E731
+    epochs = tuple((int(one[0]), int(one[1])) for one in list(said["epochs"]))  # type: ignore[call-overload]
+    deletes_from = max(number("deletes_from"), start)
+    return PartitionState(partition, 1, identity, number("epoch"), epochs, number("origin"), start, start, deletes_from)
+
+
+def _silver_schema(log: TopicLog) -> StructType:
+    from pyspark.sql.types import StructType
+
+    whole = silver.schema(log.types.key, log.types.value, log.rule.version_type(log.types.value))
+    return StructType([field for field in whole.fields if field.name != "control"])
+
+
+def _with_control(log: TopicLog, rows: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    names = silver.schema(log.types.key, log.types.value, log.rule.version_type(log.types.value)).names
+    return rows.select(*[F.lit(None).cast("string").alias(name) if name == "control" else F.col(name) for name in names])
+
+
+def _renumbered(log: TopicLog, rows: DataFrame, version: int) -> DataFrame:
+    """Bronze's rows, whose batch rows name versions of the old table: those are before all of the new one's, in the same order."""
+    from pyspark.sql import functions as F
+
+    after = F.get_json_object("control", "$.after").cast("bigint") - F.lit(version + 2)
+    told = F.regexp_replace("control", F.lit(r'"after": -?\d+'), F.concat(F.lit('"after": '), after.cast("string")))
+    control = F.when(F.col("control").isNotNull(), told).alias("control")
+    return rows.select(*[control if name == "control" else F.col(name) for name in schema(log.types).names])
