@@ -22,7 +22,10 @@ def check(engine: str) -> None:
 
 
 def chosen(settings: Settings, engine: str) -> str:
-    """``native`` or ``spark``: what was named, or for ``auto`` native wherever it sees what Spark sees.
+    """``native`` or ``spark``: what was named, or for ``auto`` native wherever it certainly sees what Spark sees.
+
+    That is a folder of this machine. An object store is read natively when it is asked for by name: delta-rs has its credentials from the
+    environment, Spark from its settings, and the two may differ.
 
     Raises:
         InvalidRequest: no such engine.
@@ -31,6 +34,8 @@ def chosen(settings: Settings, engine: str) -> str:
     check(engine)
     if engine == "spark":
         return engine
+    if engine == "auto" and "/" in settings.lake_root() and place.local(settings) is None:
+        return "spark"
     reason = why_not_here(settings)
     if reason and engine == "native":
         raise NotReady(f"{settings.lake_root()} cannot be read without Spark: {reason}. Ask with --engine spark.")
