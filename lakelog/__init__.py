@@ -6,6 +6,7 @@ key, the winner under the topic's *ordering rule*. The folders are the architect
     cli/          the command line: arguments, environment, clock, output (jobs/ calls it for the settings)
     lake/         a root with its topics and defaults; how topics are created and deleted
     topic.py      the verbs on one topic; reading.py, retention.py: those on its log and readers; commit_log.py: a topic as a commit log (KIP-27)
+    native/       the verbs that only read, on the same tables without a JVM: delta-rs, DuckDB
     transfer/     a topic as a directory of Parquet files with checksums: exported at a snapshot, imported under another root
     operations/   what touches several tables of a topic: configure, repair, upgrade; intents, by which the next writer finishes them
     readers/      positions in the log: read from one on, told where one stands, begun with the latest table, registered

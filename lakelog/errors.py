@@ -30,6 +30,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+# What a lane cannot read, another may: the name of such a `NotReady`.
+UNSUPPORTED_FEATURE = "UNSUPPORTED_FEATURE"
+
 
 class LakelogError(Exception):
     """Base of all: ``name`` (Kafka's error name), ``exit_code`` (of the CLI and the jobs), ``retryable``, ``details``."""

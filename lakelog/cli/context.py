@@ -13,7 +13,7 @@ import typer
 from lakelog.cli import output
 from lakelog.cli.failure import in_cli
 from lakelog.cli.interrupt import Signals
-from lakelog.errors import InvalidRequest, LakelogError
+from lakelog.errors import UNSUPPORTED_FEATURE, InvalidRequest, LakelogError, NotReady
 
 if TYPE_CHECKING:
     from lakelog.cli.settings import Settings
@@ -25,6 +25,7 @@ Config = Annotated[str | None, typer.Option("--config", metavar="FILE", help="A 
 Json = Annotated[bool, typer.Option("--json", help="Answer with one JSON object on stdout.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before destroying something.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+Engine = Annotated[str, typer.Option(metavar="auto|native|spark", help="Who reads: native is without Java; auto takes it where it can.")]
 Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")]
 COMMON: dict[str, Any] = {"root": Root, "config": Config, "json": Json, "yes": Yes, "debug": Debug}
 DEFAULTS: dict[str, Any] = {"root": None, "config": None, "json": False, "yes": False, "debug": False}
@@ -57,6 +58,17 @@ class Call:
             lake = settings.open_lake()
         self.signals.started(lake.spark)
         return lake
+
+    def reading(self, topics: Sequence[str] = (), engine: str = "auto") -> Lake:
+        """The lake for a verb that only reads: without Spark where the engine says so, or may, and the root allows it (`engine.chosen`)."""
+        from lakelog.cli import engine as engines
+        from lakelog.cli import root
+
+        settings = self.settings()
+        root.require(settings, topics)
+        if engines.chosen(settings, engine) == "native":
+            return settings.open_native()
+        return self.lake(topics)
 
     def answer(self, result: Result, text: Callable[[Any], None]) -> None:
         """A result as one JSON object, or as text."""
@@ -100,8 +112,15 @@ def verb(app: typer.Typer, name: str | None = None, *, example: str) -> Callable
             before: Call = context.find_root().obj or Call()
             after = {option: given.pop(option) for option in common}
             both = {option: after.get(option) or getattr(before, option) for option in COMMON}
+            call = Call(**both, signals=before.signals)
             try:
-                function(Call(**both, signals=before.signals), **given)
+                try:
+                    function(call, **given)
+                except NotReady as error:
+                    # What only Spark can read, Spark reads.
+                    if error.name != UNSUPPORTED_FEATURE or given.get("engine") != "auto":
+                        raise
+                    function(call, **{**given, "engine": "spark"})
             except LakelogError as error:
                 topic = given.get("topic")
                 raise in_cli(error, topic if isinstance(topic, str) else None) from error.__cause__

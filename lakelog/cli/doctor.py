@@ -43,7 +43,7 @@ def examine(settings: Callable[[], Settings], *, spark: bool = False) -> list[Ch
         settings: gives root and Spark settings; an error in lakelog.toml is one of the findings.
         spark: also start Spark and write and read a small Delta table.
     """
-    checks = [python(), java(), *packages(), jars()]
+    checks = [python(), java(), *packages(), native(), jars()]
     try:
         given = settings()
     except LakelogError as error:
@@ -94,6 +94,23 @@ def packages() -> Iterator[Check]:
         fits = version.startswith(wanted)
         todo = "" if fits else f"lakelog is tested with {wanted.rstrip('.')}: pip install 'lakelog[local]'"
         yield Check(name, "ok" if fits else "warn", version, todo)
+
+
+def native() -> Check:
+    """The packages of the extra ``native``: without them, what only reads starts Java too."""
+    found = {}
+    for name in ("deltalake", "duckdb", "pyarrow"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    missing = [name for name in ("deltalake", "duckdb", "pyarrow") if name not in found]
+    if missing:
+        return Check(
+            "native reads",
+            "warn",
+            f"{' and '.join(missing)} not installed: reading commands start Java too",
+            "pip install 'lakelog[native]'",
+        )
+    return Check("native reads", "ok", ", ".join(f"{name} {version}" for name, version in found.items()))
 
 
 def jars() -> Check:

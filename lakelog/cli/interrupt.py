@@ -37,9 +37,13 @@ class _Stop(BaseException):
 
 
 class Signals:
-    """The signals of one command: `received` is the one that ended it, None as long as none has."""
+    """The signals of one command: `received` is the one that ended it, None as long as none has.
 
-    def __init__(self) -> None:
+    ``ends_session``: with the command its Spark session ends; else, as in a shell, Ctrl-C ends what it was doing, and the session stays.
+    """
+
+    def __init__(self, *, ends_session: bool = True) -> None:
+        self.ends_session = ends_session
         self.received: int | None = None
         self._session: SparkSession | None = None
 
@@ -75,7 +79,10 @@ class Signals:
             signal.signal(each, signal.SIG_DFL)
         self.received = number
         if self._session is not None:
-            from lakelog.delta.session import end
+            from lakelog.delta.session import cancel, end
 
+            if not self.ends_session and number == signal.SIGINT:
+                cancel(self._session)
+                raise _Stop
             end(self._session, patience=PATIENCE)
         raise _Stop

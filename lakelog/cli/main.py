@@ -18,12 +18,13 @@ from typing import Annotated, Any
 import typer
 
 from lakelog.cli import output, snapshots
-from lakelog.cli.context import Call, Config, Debug, Json, Name, Root, Yes, verb
+from lakelog.cli.context import Call, Config, Debug, Engine, Json, Name, Root, Yes, verb
 from lakelog.cli.failure import failure, in_cli
 from lakelog.cli.interrupt import Signals
 from lakelog.cli.readers import Form, Limit, check_form, readers
 from lakelog.cli.topics import lakes, topics
-from lakelog.errors import Damaged, InvalidRequest, LakelogError, TopicNotFound
+from lakelog.errors import UNSUPPORTED_FEATURE, Damaged, InvalidRequest, LakelogError, TopicNotFound
+from lakelog.model.config import did_you_mean
 
 app = typer.Typer(
     name="lakelog",
@@ -144,6 +145,7 @@ def sql(
     at: At = None,
     format: Form = "table",
     limit: Limit = None,
+    engine: Annotated[str, typer.Option(metavar="spark|duckdb", help="duckdb is without Java, and in DuckDB's dialect of SQL.")] = "spark",
 ) -> None:
     """Query the views of every topic.
 
@@ -151,16 +153,18 @@ def sql(
     """
     from lakelog.cli import rows
     from lakelog.delta.tables import door
-    from lakelog.lake.query import begun
+    from lakelog.model.queries import begun
 
     check_form(format)
     _check_at(at)
     begun(query)
-    lake = call.lake()
+    if engine not in ("spark", "duckdb"):
+        raise InvalidRequest(f"--engine {engine}: must be one of spark, duckdb.{did_you_mean(engine, ('spark', 'duckdb'))}")
+    lake = call.lake() if engine == "spark" else call.reading(engine="native")
     if at is not None and at.isdigit() and len(lake.topics()) > 1:
         raise InvalidRequest(f"--at {at}: every topic counts its own versions. Give a time, or ask one: lakelog latest TOPIC --at {at}")
-    with output.working("querying"), _query(), door(lake.root):
-        rows.frame(lake.sql(query, at=at), format, limit=limit, whole=call.json)
+    with output.working("querying"), _query(engine), door(lake.root):
+        rows.frame(lake.sql(query, at=at, engine=engine), format, limit=limit, whole=call.json)
 
 
 @verb(app, example="lakelog latest orders --at 1")
@@ -171,24 +175,28 @@ def latest(
     deleted: Annotated[bool, typer.Option(help="The tombstones in place of the live rows.")] = False,
     format: Form = "table",
     limit: Limit = None,
+    engine: Engine = "auto",
 ) -> None:
-    """Show a topic's latest table: a live row per key."""
+    """Show a topic's latest table: a live row per key, by partition and offset."""
     from lakelog.cli import rows
     from lakelog.delta.tables import door
 
     check_form(format)
     _check_at(at)
-    source = call.lake([topic]).topic(topic)
+    source = call.reading([topic], engine).topic(topic)
     with door(topic):
-        rows.frame(source.deleted(at) if deleted else source.latest(at), format, limit=limit, whole=call.json)
+        found = (source.deleted(at) if deleted else source.latest(at)).orderBy("_partition", "_offset")
+        rows.frame(found, format, limit=limit, whole=call.json)
 
 
 @verb(app, example="lakelog status")
 def status(
-    call: Call, topic: Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="All topics when none is named.")] = None
+    call: Call,
+    topic: Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="All topics when none is named.")] = None,
+    engine: Engine = "auto",
 ) -> None:
     """Show counts, log ends and what waits for a merge."""
-    lake = call.lake(topic or ())
+    lake = call.reading(topic or (), engine)
     found: list[Any] = []
     for name in topic or lake.topics():
         try:
@@ -199,6 +207,8 @@ def status(
             # It was deleted meanwhile, or that was cut off.
             continue
         except LakelogError as error:
+            if error.name == UNSUPPORTED_FEATURE and engine == "auto":
+                raise
             found.append(output.Unknown(name, in_cli(error, name)))
     if call.json:
         output.document({"root": lake.root, "topics": [one.to_dict() for one in found]})
@@ -248,6 +258,29 @@ def doctor(
         raise typer.Exit(2)
 
 
+@verb(app, example="lakelog shell")
+def shell(
+    call: Call,
+    engine: Annotated[
+        str | None, typer.Option(metavar="duckdb|spark", help="Who answers queries; else DuckDB where the lake can be read without Java.")
+    ] = None,
+) -> None:
+    """Type verbs and SQL, one start for all; or give a script on standard input."""
+    from lakelog.cli import engine as engines
+    from lakelog.cli import shell as shells
+
+    if engine not in (None, *shells.ENGINES):
+        raise InvalidRequest(f"--engine {engine}: must be one of {', '.join(shells.ENGINES)}.")
+    settings = call.settings()
+    native = not engines.why_not_here(settings)
+    options = ["--root", settings.lake_root(), *(["--config", call.config] if call.config else []), *(["--debug"] if call.debug else [])]
+    verbs = {name: [*getattr(one, "commands", ())] for name, one in typer.main.get_group(app).commands.items()}
+    opened = shells.Shell(main, options, verbs, settings.open_native if native else None, engine or ("duckdb" if native else "spark"))
+    code = shells.converse(opened) if shells.is_terminal() else opened.script(sys.stdin)
+    if code:
+        raise typer.Exit(code)
+
+
 @verb(app, example="lakelog demo --into ./demo")
 def demo(
     call: Call, into: Annotated[Path | None, typer.Option(help="A new or empty folder; else a temporary one, which stays.")] = None
@@ -262,8 +295,11 @@ def demo(
 
 
 @contextmanager
-def _query() -> Iterator[None]:
+def _query(engine: str) -> Iterator[None]:
     """What is wrong with the user's own SQL is no defect of ours."""
+    if engine == "duckdb":
+        yield
+        return
     from pyspark import errors
 
     wrong = (errors.AnalysisException, errors.ArithmeticException, errors.ArrayIndexOutOfBoundsException, errors.DateTimeException,
@@ -297,11 +333,11 @@ def _check_at(at: str | None) -> None:
 # ---- the entry ----
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, signals: Signals | None = None) -> int:
     """Run one command and return its exit code: 0, or that of the error (see `lakelog.errors`), 1 for a defect, 130 when interrupted."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     flags = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    signals = Signals()
+    signals = signals or Signals()
     caught: BaseException | None = None
     code = 0
     try:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakelog.cli import output
-from lakelog.cli.context import Call, Name, verb
+from lakelog.cli.context import Call, Engine, Name, verb
+from lakelog.cli.engine import no_native
 from lakelog.errors import InvalidRequest, TopicNotFound
 from lakelog.model.config import did_you_mean
 from lakelog.reader_results import Committed, Lag, Position, Truncated
@@ -40,6 +41,7 @@ def read(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is appended, until interrupted or --limit.")] = False,
     limit: Limit = None,
     format: Form = "table",
+    engine: Engine = "auto",
 ) -> None:
     """Show the log's records by partition and offset.
 
@@ -54,7 +56,10 @@ def read(
         raise InvalidRequest("--limit 0: with --since and --follow it is at least 1.")
     if follow and call.json:
         raise InvalidRequest("--follow has no end, and --json is one object: say --format json, an object a line.")
-    source = call.lake([topic]).topic(topic)
+    if follow or since is not None:
+        # Positions are validated by Spark.
+        engine = no_native(engine, "--since and --follow")
+    source = call.reading([topic], engine).topic(topic)
     with door(topic):
         if follow:
             return _follow(source, position_of(source, since or "end"), format, limit)

@@ -116,9 +116,12 @@ def records(rows: DataFrame, *, placed: bool = False) -> Iterator[dict[str, Any]
     """The rows of `Topic.read` as NDJSON records, each fit to be appended again; ``placed`` adds offset and epoch, which append gives."""
     kinds = {field.name: field.dataType for field in rows.schema.fields}
     for row in rows.toLocalIterator():
-        stamp = row["timestamp"].astimezone(datetime.timezone.utc) - datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+        stamp = None
+        # Another writer's row may have none.
+        if row["timestamp"] is not None:
+            stamp = row["timestamp"].astimezone(datetime.timezone.utc) - datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
         record = {name: plain(row[name], kinds[name]) for name in ("key", "value")}
-        record |= {"timestamp": stamp // datetime.timedelta(milliseconds=1), "partition": row["partition"]}
+        record |= {"timestamp": None if stamp is None else stamp // datetime.timedelta(milliseconds=1), "partition": row["partition"]}
         if placed:
             record |= {"offset": row["offset"], "epoch": row["epoch"]}
         if row["headers"]:

@@ -79,6 +79,16 @@ class Settings:
 
         return Lake(self.open_session(), root)
 
+    def open_native(self) -> Lake:
+        """The lake without a session: it answers what only reads.
+
+        Raises:
+            InvalidRequest: nothing says where the lake is, or it cannot be read without Spark.
+        """
+        from lakelog.lake.lake import Lake
+
+        return Lake(None, self.lake_root())
+
 
 def load(
     *, root: str | None = None, config: str | None = None, folder: Path | None = None, environment: Mapping[str, str] = os.environ

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from lakelog.cli import output
-from lakelog.cli.context import Call, Name, verb
+from lakelog.cli.context import Call, Engine, Name, verb
 from lakelog.cli.failure import spoken
 from lakelog.errors import InvalidConfig, InvalidRequest
 from lakelog.model.config import parse
@@ -66,9 +66,9 @@ def create(
 
 
 @verb(topics, "list", example="lakelog topic list")
-def list_topics(call: Call) -> None:
+def list_topics(call: Call, engine: Engine = "auto") -> None:
     """List the topics of the lake."""
-    names = call.lake().topics()
+    names = call.reading(engine=engine).topics()
     if call.json:
         return output.document({"topics": names})
     for name in names:
@@ -77,9 +77,9 @@ def list_topics(call: Call) -> None:
 
 
 @verb(topics, example="lakelog topic describe orders")
-def describe(call: Call, topic: Name) -> None:
+def describe(call: Call, topic: Name, engine: Engine = "auto") -> None:
     """Show a topic's types and tables, and every setting with its effective value and origin."""
-    call.answer(call.lake([topic]).topic(topic).describe(), output.described)
+    call.answer(call.reading([topic], engine).topic(topic).describe(), output.described)
 
 
 @verb(topics, example="lakelog topic configure orders --config segment.ms=86400000")
@@ -115,9 +115,9 @@ def delete(
 
 
 @verb(lakes, "describe", example="lakelog lake describe")
-def describe_lake(call: Call) -> None:
+def describe_lake(call: Call, engine: Engine = "auto") -> None:
     """Show the lake-wide defaults."""
-    lake = call.lake()
+    lake = call.reading(engine=engine)
     entries = lake.describe()
     if call.json:
         return output.document({"root": lake.root, "config": entries})

@@ -207,6 +207,19 @@ def end(spark: SparkSession, *, patience: float) -> None:
         java.kill()
 
 
+def cancel(spark: SparkSession) -> None:
+    """Cancel what a session is doing; the session stays."""
+
+    def tell() -> None:
+        with contextlib.suppress(Exception):
+            spark.sparkContext.cancelAllJobs()
+
+    # From a thread of its own, as in `end`.
+    telling = threading.Thread(target=tell, daemon=True)
+    telling.start()
+    telling.join(5)
+
+
 def _stop(spark: SparkSession) -> None:
     with contextlib.suppress(Exception):
         spark.stop()

@@ -7,7 +7,7 @@ import re
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from lakelog.delta import table_properties, tables
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION
@@ -25,6 +25,10 @@ from lakelog.model.names import absolute_root, check_root, check_topic_name
 from lakelog.model.ordering import OrderingRule
 from lakelog.model.point_in_time import At
 from lakelog.model.records import Types, declared_type, flat_columns
+from lakelog.native.query import ask
+from lakelog.native.table import properties as native_properties
+from lakelog.native.table import require_native
+from lakelog.native.topic import NativeTopic, needs_spark
 from lakelog.operations import create, delete, intents, upgrade
 from lakelog.results import TopicDeleted, Upgraded, html_table
 from lakelog.snapshots import keeping, point, registry
@@ -44,21 +48,41 @@ class Lake(LakeSnapshots, LakeImport):
 
     Opening a lake reads nothing; the first topic makes the root a lake.
 
+    ``Lake("./lake")``, without a session, answers what only reads, and starts no Java: `topics`, `topic`, `describe`, and of its topics
+    ``describe``, ``status``, ``latest``, ``deleted``, ``read``, with rows as `native.rows.Rows`; and `sql` by DuckDB. Needs the extra ``native``.
+
     Args:
-        spark: the session that does the work; on Databricks the one given, else for example `local_session`'s.
+        spark: the session that does the work; on Databricks the one given, else for example `local_session`'s. None, or the root in its place,
+            opens the lake without one.
         root: the path or the schema.
         clock: milliseconds since 1970; the machine's clock unless a test brings its own.
 
     Raises:
-        InvalidRequest: the root is neither a path nor a schema's name.
+        InvalidRequest: the root is neither a path nor a schema's name; or there is no session, and the root cannot be read without one.
     """
 
-    def __init__(self, spark: SparkSession, root: str, *, clock: Callable[[], int] = system_clock) -> None:
-        check_root(root)
-        self.spark = spark
-        self.root = absolute_root(root).rstrip("/") or "/"
+    def __init__(self, spark: SparkSession | str | None, root: str | None = None, *, clock: Callable[[], int] = system_clock) -> None:
+        session, place = (None, spark) if isinstance(spark, str) and root is None else (spark, root)
+        if not isinstance(place, str) or isinstance(session, str):
+            raise InvalidRequest("Lake(session, root) opens a lake on a Spark session, Lake(root) without one.")
+        check_root(place)
+        self.root = absolute_root(place).rstrip("/") or "/"
         self.clock = clock
-        self._own = LakeTable(spark, self.root)
+        if session is None:
+            require_native(self.root)
+        self._session = session
+        self._own = LakeTable(session, self.root, None if session is not None else native_properties)
+
+    @property
+    def spark(self) -> SparkSession:  # type: ignore[override]
+        """The session.
+
+        Raises:
+            NotReady: there is none: the verb that asks for it needs one.
+        """
+        if self._session is None:
+            raise needs_spark("This verb", self.root)
+        return self._session
 
     def __repr__(self) -> str:
         return f"<Lake {self.root}>"
@@ -176,6 +200,8 @@ class Lake(LakeSnapshots, LakeImport):
         return TopicNotFound(f"There is no topic {name} in {self.root}.{did_you_mean(name, existing)} Topics: {listed}.", existing=existing)
 
     def _topic(self, name: str) -> Topic:
+        if self._session is None:
+            return cast(Topic, self._native(name))
         return Topic(self.spark, self.root, name, self.clock, self._own.defaults)
 
     def _standing(self) -> list[Topic]:
@@ -295,7 +321,7 @@ class Lake(LakeSnapshots, LakeImport):
             registry.forget(self.spark, self.root, identity)
         return deleted
 
-    def sql(self, query: str, *, at: At = None) -> DataFrame:
+    def sql(self, query: str, *, at: At = None, engine: str = "spark") -> DataFrame:
         """Run a query that knows the views of every topic: ``orders``, ``orders_deleted``, ``orders_log``.
 
         They are known to this query alone and go before views of the session; that has its own views afterwards as before
@@ -304,14 +330,24 @@ class Lake(LakeSnapshots, LakeImport):
         Args:
             query: one SELECT, WITH … SELECT, VALUES, SHOW, DESCRIBE or EXPLAIN.
             at: a snapshot's name, a version of silver or a time, for the views of the latest tables; topics without it are left out.
+            engine: ``duckdb`` answers without Spark, in DuckDB's dialect, with rows as `native.rows.Rows`; the views that the query names are
+                read into this process' memory.
 
         Raises:
             InvalidRequest: the query is wrong, or is another statement; nothing was run.
             NotFound: it names a table or view that is not there; the views are listed.
             Damaged: it names a topic whose latest table is not as lakelog left it.
+            NotReady: DuckDB is not installed; or Spark is to answer, and the Lake has no session.
         """
+        if engine == "duckdb":
+            require_native(self.root)
+            return cast("DataFrame", ask(self.topics(), self._native, query, at))
+        if engine != "spark":
+            raise InvalidRequest(f"engine={engine!r}: must be one of spark, duckdb.")
         from pyspark.errors import AnalysisException
 
+        if self._session is None:
+            raise needs_spark("sql, but with engine='duckdb',", self.root)
         query = checked_query(self.spark, query)
         known: dict[str, str] = {}
         existing: list[str] = []
@@ -347,6 +383,9 @@ class Lake(LakeSnapshots, LakeImport):
                 listed = ", ".join(existing) or "none"
                 raise NotFound(f"{first} Views: {listed}.", name="UNKNOWN_TABLE", existing=existing) from error
             raise InvalidRequest(f"The query is wrong: {first}", name="INVALID_QUERY") from error
+
+    def _native(self, name: str) -> NativeTopic:
+        return NativeTopic(self.root, name, self.clock, self._own.defaults)
 
     def _selects(self, name: str, at: At) -> dict[str, str]:
         """A topic's views as SELECTs, by name; a version of silver that cannot be read is not found."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION, PREFIX
 from lakelog.errors import Conflict, InvalidRequest, NotFound
 from lakelog.model.config import SETTINGS
 from lakelog.model.names import TableRef, quoted
+from lakelog.native.topic import needs_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,15 +25,31 @@ RUNS = "started_at TIMESTAMP, ended_at TIMESTAMP, run_id STRING, verb STRING, to
 
 @dataclass(frozen=True)
 class LakeTable:
-    """The table of a root: a path or a catalog schema."""
+    """The table of a root: a path or a catalog schema; ``read`` reads a table's properties where there is no session."""
 
-    spark: SparkSession
+    session: SparkSession | None
     root: str
+    read: Callable[[TableRef], dict[str, str] | None] | None = None
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session.
+
+        Raises:
+            NotReady: there is none.
+        """
+        if self.session is None:
+            raise needs_spark("This verb", self.root)
+        return self.session
 
     @property
     def table(self) -> TableRef:
         """Where it is."""
         return TableRef.of(self.root, "_lakelog", "runs")
+
+    def _stored(self) -> dict[str, str] | None:
+        """The table's properties."""
+        return self.read(self.table) if self.read else table_properties.read(self.spark, self.table)
 
     def properties(self) -> dict[str, str] | None:
         """What it holds; None where the root is no lake. No Spark job.
@@ -40,7 +57,7 @@ class LakeTable:
         Raises:
             InvalidConfig: a newer lakelog wrote it.
         """
-        stored = table_properties.read(self.spark, self.table)
+        stored = self._stored()
         if stored is None or FORMAT not in stored:
             return None
         table_properties.require_readable(self.root, stored)
@@ -64,7 +81,7 @@ class LakeTable:
 
     def defaults(self) -> dict[str, str]:
         """The lake-wide defaults that were set, under their broker names. No Spark job."""
-        stored = table_properties.read(self.spark, self.table) or {}
+        stored = self._stored() or {}
         names = {setting.lake_name for setting in SETTINGS.values()}
         return {name: stored[PREFIX + name] for name in names if PREFIX + name in stored}
 

@@ -10,35 +10,10 @@ import re
 from typing import TYPE_CHECKING
 
 from lakelog.errors import InvalidRequest
-from lakelog.model.config import did_you_mean
+from lakelog.model.queries import BEHIND, TELLING, begun, explained, refusal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-COMMENT = r"--[^\n]*(?:\n|\Z)|/\*.*?\*/"
-BEFORE = re.compile(rf"(?:\s|{COMMENT})*", re.DOTALL)
-BEHIND = re.compile(rf";(?:\s|;|{COMMENT})*\Z", re.DOTALL)
-QUERIES = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
-# Statements that begin so only tell something.
-TELLING = ("SHOW", "DESCRIBE", "DESC")
-KINDS = "SELECT, WITH … SELECT, VALUES, SHOW, DESCRIBE or EXPLAIN"
-
-
-def begun(text: str) -> tuple[str, str]:
-    """A statement without the comments before it, and its first word in upper case. Needs no Spark.
-
-    Raises:
-        InvalidRequest: no query begins so.
-    """
-    text = text[BEFORE.match(text).end() :]  # type: ignore[union-attr]
-    found = re.match(r"\w+|\(", text)
-    word = found[0].upper() if found else ""
-    if word == "EXPLAIN":
-        begun(_explained(text)[1])
-    elif word not in (*QUERIES, *TELLING):
-        hint = "" if word in ("DELETE", "SET") else did_you_mean(word, (*QUERIES, *TELLING, "EXPLAIN"))
-        raise _refusal(f"{word} begins" if word else "An empty text is", hint)
-    return text, word
 
 
 def query(spark: SparkSession, text: str) -> str:
@@ -54,30 +29,22 @@ def query(spark: SparkSession, text: str) -> str:
     if word in TELLING:
         return text
     if word == "EXPLAIN":
-        how, explained = _explained(text)
-        return f"EXPLAIN {how} {query(spark, explained)}"
+        how, inner = explained(text)
+        return f"EXPLAIN {how} {query(spark, inner)}"
     without_end = BEHIND.sub("", text)
     for one in dict.fromkeys((text, without_end)):
         if _is_query(spark, one):
             return one
     error = _parse_error(spark, f"EXPLAIN {without_end}")
     if error is None:
-        raise _refusal(f"A statement that begins with {word}, but does more than ask, is")
+        raise refusal(f"A statement that begins with {word}, but does more than ask, is")
     if any(_is_query(spark, text[: end.start()]) for end in re.finditer(";", text)):
-        raise _refusal("More than one statement is")
+        raise refusal("More than one statement is")
     raise InvalidRequest(f"The query is wrong: {error}", name="INVALID_QUERY")
 
 
 def _is_query(spark: SparkSession, text: str) -> bool:
     return _parse_error(spark, f"EXPLAIN WITH lakelog_query AS ({text}\n) SELECT 1") is None
-
-
-def _explained(text: str) -> tuple[str, str]:
-    """How EXPLAIN is to explain, and what."""
-    inner = text[len("EXPLAIN") :]
-    inner = inner[BEFORE.match(inner).end() :]  # type: ignore[union-attr]
-    how = re.match(r"(EXTENDED|FORMATTED|CODEGEN|COST)\b", inner, re.IGNORECASE)
-    return (how[0], inner[how.end() :]) if how else ("", inner)
 
 
 def _parse_error(spark: SparkSession, statement: str) -> str | None:
@@ -90,7 +57,3 @@ def _parse_error(spark: SparkSession, statement: str) -> str | None:
         first = next((line for line in str(error).splitlines() if line.strip()), "")
         return re.sub(r"\s*\(line \d+, pos \d+\)", "", first).strip()
     return None
-
-
-def _refusal(what: str, hint: str = "") -> InvalidRequest:
-    return InvalidRequest(f"{what} no query.{hint} One statement can be asked: {KINDS}. Nothing was run.", name="NOT_A_QUERY")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -168,14 +168,20 @@ def progress(spark: SparkSession, table: TableRef, *, from_rows: bool = False) -
         newest = tables.history(spark, table, 1)[0]
     except NotFound as error:
         raise Damaged(f"{table}: the latest table is gone. {REBUILD}") from error
+    found = None if from_rows else noted_progress(newest)
     version = int(newest["version"])
+    return Progress(stored(spark, table, version).marks, version) if found is None else found
+
+
+def noted_progress(newest: Row) -> Progress | None:
+    """The progress that silver's newest commit carries; None where it is not a merge."""
     try:
         noted = json.loads(newest["userMetadata"] or "{}").get(NOTE)
     except (ValueError, AttributeError):
         noted = None
-    if noted and not from_rows and newest["operation"].upper().startswith(("MERGE", "WRITE", "CREATE")):
-        return Progress({int(index): Mark(*mark) for index, mark in noted.items()}, version)
-    return Progress(stored(spark, table, version).marks, version)
+    if noted and newest["operation"].upper().startswith(("MERGE", "WRITE", "CREATE")):
+        return Progress({int(index): Mark(*mark) for index, mark in noted.items()}, int(newest["version"]))
+    return None
 
 
 def control_rows(spark: SparkSession, table: TableRef, at: int | None = None) -> list[Row]:
@@ -191,10 +197,18 @@ def stored(spark: SparkSession, table: TableRef, at: int | None = None) -> Progr
     Raises:
         Damaged: there are none, or two for a partition.
     """
-    rows = control_rows(spark, table, at)
+    return from_control_rows(table, control_rows(spark, table, at))
+
+
+def from_control_rows(table: object, rows: Sequence[Row], version: int | None = None) -> Progress:
+    """The progress that control rows of silver say.
+
+    Raises:
+        Damaged: there are none, or two for a partition.
+    """
     if not rows or len({row["partition"] for row in rows}) < len(rows):
         raise Damaged(f"{table}: the control rows of silver are not as lakelog left them. {REBUILD}")
-    return Progress({row["partition"]: Mark(row["offset"], row["epoch"], row["control"]) for row in rows})
+    return Progress({row["partition"]: Mark(row["offset"], row["epoch"], row["control"]) for row in rows}, version)
 
 
 def fingerprint(rows: Iterable[Row]) -> str:

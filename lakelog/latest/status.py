@@ -9,9 +9,9 @@ from lakelog.delta import commit_file, tables
 from lakelog.delta.commit_file import CommitFile
 from lakelog.errors import Damaged
 from lakelog.latest import silver
-from lakelog.latest.progress import progress
+from lakelog.latest.progress import Progress, progress
 from lakelog.log import bronze
-from lakelog.log.tail import log_end
+from lakelog.log.tail import LogEnd, log_end
 from lakelog.model.names import TableRef
 from lakelog.model.topic_log import TopicLog
 from lakelog.results import PartitionStatus, TopicStatus
@@ -71,6 +71,14 @@ def status(log: TopicLog, name: str, *, now: int) -> TopicStatus:
         held = {row["tombstone"]: row["count"] for row in silver.rows(log).groupBy("tombstone").count().collect()}
         records = bronze.records(log).count()
         age = _oldest_age(log, state.next, ends, now)
+    return status_of(log, name, state, end, held, records, age)
+
+
+def status_of(
+    log: TopicLog, name: str, state: Progress, end: LogEnd, held: Mapping[bool, int], records: int, age: int | None
+) -> TopicStatus:
+    """Where a topic stands, by silver's progress, the log's end, silver's rows by their tombstone flag, and the log's records and oldest age."""
+    ends = end.ends()
     partitions = [
         PartitionStatus(index, tail.state.start, tail.end, state.next[index], tail.segment, tail.octets)
         for index, tail in sorted(end.tails.items())

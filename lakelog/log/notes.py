@@ -8,12 +8,16 @@ note that changed data are another writer's and are named.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+from lakelog.errors import Damaged
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
 
+# So many commits are looked at in one go for other writers; beyond, `verify` does.
+LOOK_BACK = 200
 # Delta's operations that change no record: properties, columns, files rewritten as they are.
 HARMLESS = ("OPTIMIZE", "VACUUM", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "ADD COLUMN", "CHANGE COLUMN", "UPGRADE PROTOCOL", "COMPUTE STATS",
             "ADD FEATURE", "REORG", "CREATE", "SET TABLE PROPERTIES")  # fmt: skip
@@ -96,3 +100,60 @@ def describe_commit(row: Row) -> str:
     who = row["userName"] or row["userId"]
     by = f"{row['engineInfo'] or 'an unknown engine'}{f', user {who}' if who else ''}"
     return f"version {row['version']} of {row['timestamp']} ({row['operation']} by {by})"
+
+
+def newest_note(
+    table: object, history: Callable[[int], Sequence[Row]], is_whole: Callable[[Mapping[int, int]], bool]
+) -> tuple[int, dict[str, Any]]:
+    """Bronze's version and the newest note among its commits (empty where there is none); refuses what other writers did since that note.
+
+    Args:
+        table: bronze, as messages name it.
+        history: gives the newest commits, newest first, as many as it is asked for.
+        is_whole: whether the log's rows are as appends leave them and end where a note said; asked only after a RESTORE to a time.
+
+    Raises:
+        Damaged: a commit that is not lakelog's changed records, or a RESTORE took back records; it is named.
+    """
+    newest = history(1)[0]
+    version, found = int(newest["version"]), noted(newest)
+    checked = int(found.get("checked", -1)) if found else -1
+    unseen = version - checked - 1 if found else version
+    rows: Sequence[Row] = [newest]
+    if (found and unseen > 0) or not found:
+        rows = history(min(max(unseen, 1) + 1, LOOK_BACK))
+        last = next((row for row in rows if noted(row)), None)
+        found = noted(last) if last else {}
+        reached = int(found.get("checked", -1))
+        # The commit with the note itself too, whatever it had seen: a RESTORE may have taken it back.
+        rows = [row for row in rows if row["version"] > reached or (last is not None and row["version"] >= last["version"])]
+    back_to = [to for row in rows if is_restore(row) and (to := restored_version(row)) is not None]
+    if back_to and min(back_to) < rows[-1]["version"]:
+        rows = history(version - min(back_to))
+    _refuse_foreign(table, rows, found, is_whole)
+    return version, found
+
+
+def _refuse_foreign(
+    table: object, rows: Sequence[Row], last_note: Mapping[str, Any], is_whole: Callable[[Mapping[int, int]], bool]
+) -> None:
+    """Raise `Damaged` where other writers changed the log in these commits, newest first."""
+    rows = since_repair(rows)
+    strange = foreign_commits(rows)
+    if strange:
+        raise Damaged(
+            f"{table}: another writer changed the log: {describe_commit(strange[-1])}. lakelog gives the offsets itself; take that commit"
+            f" back (RESTORE to version {strange[-1]['version'] - 1}), append its records with lakelog, and run verify.",
+            version=strange[-1]["version"],
+        )
+    lost = lost_appends(rows)
+    if lost is None and any(is_restore(row) and restored_version(row) is None for row in rows):
+        newest = next(row for row in rows if is_restore(row))
+        if not is_whole({int(index): end for index, end in last_note.get("ends", {}).items()}):
+            lost = newest
+    if lost is not None:
+        raise Damaged(
+            f"{table}: the log was restored by hand: {describe_commit(lost)}. Offsets that readers and the latest table may know would be"
+            " given again for other records. Run verify with repair: it begins a new epoch at the log's end and computes the latest table anew.",
+            version=lost["version"],
+        )

@@ -8,26 +8,20 @@ commits without a note that changed data are another writer's and are named.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lakelog.delta import commit_file, tables
 from lakelog.delta.commit_file import CommitFile
 from lakelog.delta.statement import interpreted
 from lakelog.errors import Damaged
 from lakelog.log import inspection
-from lakelog.log.notes import describe_commit, foreign_commits, is_restore, lost_appends, noted, restored_version, since_repair
+from lakelog.log.notes import LOOK_BACK, newest_note
 from lakelog.log.rows import STATE_SEGMENT, log_rows
 from lakelog.model.log_state import Intent, PartitionState
 from lakelog.model.segments import Tail
 from lakelog.model.topic_log import TopicLog
-
-if TYPE_CHECKING:
-    from pyspark.sql import Row
-
-# So many commits are looked at in one go for other writers; beyond, `verify` does.
-LOOK_BACK = 200
 
 
 @dataclass(frozen=True)
@@ -81,46 +75,11 @@ def newest_commit(log: TopicLog) -> tuple[int, dict[str, Any]]:
     Cost: one small Spark job that opens one commit file; where commits were not looked at yet, those too. After a RESTORE to a time, one
     pass over the log's offsets.
     """
-    newest = tables.history(log.spark, log.table, 1)[0]
-    version, found = int(newest["version"]), noted(newest)
-    checked = int(found.get("checked", -1)) if found else -1
-    unseen = version - checked - 1 if found else version
-    rows = [newest]
-    if (found and unseen > 0) or not found:
-        rows = tables.history(log.spark, log.table, min(max(unseen, 1) + 1, LOOK_BACK))
-        last = next((row for row in rows if noted(row)), None)
-        found = noted(last) if last else {}
-        reached = int(found.get("checked", -1))
-        # The commit with the note itself too, whatever it had seen: a RESTORE may have taken it back.
-        rows = [row for row in rows if row["version"] > reached or (last is not None and row["version"] >= last["version"])]
-    back_to = [to for row in rows if is_restore(row) and (to := restored_version(row)) is not None]
-    if back_to and min(back_to) < rows[-1]["version"]:
-        rows = tables.history(log.spark, log.table, version - min(back_to))
-    _refuse_foreign(log, rows, found)
-    return version, found
 
+    def is_whole(ends: Mapping[int, int]) -> bool:
+        return not inspection.problems(log)[1] and _ends(log) == ends
 
-def _refuse_foreign(log: TopicLog, rows: Sequence[Row], last_note: Mapping[str, Any]) -> None:
-    """Raise `Damaged` where other writers changed the log in these commits, newest first."""
-    rows = since_repair(rows)
-    strange = foreign_commits(rows)
-    if strange:
-        raise Damaged(
-            f"{log.table}: another writer changed the log: {describe_commit(strange[-1])}. lakelog gives the offsets itself; take that commit"
-            f" back (RESTORE to version {strange[-1]['version'] - 1}), append its records with lakelog, and run verify.",
-            version=strange[-1]["version"],
-        )
-    lost = lost_appends(rows)
-    if lost is None and any(is_restore(row) and restored_version(row) is None for row in rows):
-        newest = next(row for row in rows if is_restore(row))
-        if inspection.problems(log)[1] or _ends(log) != {int(index): end for index, end in last_note.get("ends", {}).items()}:
-            lost = newest
-    if lost is not None:
-        raise Damaged(
-            f"{log.table}: the log was restored by hand: {describe_commit(lost)}. Offsets that readers and the latest table may know would be"
-            " given again for other records. Run verify with repair: it begins a new epoch at the log's end and computes the latest table anew.",
-            version=lost["version"],
-        )
+    return newest_note(log.table, lambda limit: tables.history(log.spark, log.table, limit), is_whole)
 
 
 def _ends(log: TopicLog) -> dict[int, int]:
@@ -211,6 +170,23 @@ def _read(
         wanted = wanted.unionAll(last.select("partition", F.lit(None).cast("int"), "top", "last"))
     with tables.door(log.table), interpreted(log.spark):
         rows = wanted.collect()
+    return tails_of(log.table, partitions, rows, records_beyond=records_beyond)
+
+
+def tails_of(table: object, partitions: Sequence[int], rows: Iterable[Sequence[Any]], *, records_beyond: bool = False) -> dict[int, Tail]:
+    """The tails that a log's newest rows say.
+
+    Args:
+        table: bronze, as messages name it.
+        partitions: those wanted.
+        rows: of each partition its newest state row: (partition, epoch, -1, what it holds), and where it has rows behind the noted end:
+            (partition, None, the largest offset, the last control row); what a row holds has ``offset``, ``segment``, ``batch``, ``control``.
+        records_beyond: records beyond the last batch row are where the log ends, not damage.
+
+    Raises:
+        Damaged: a partition has no state row, or records beyond its end.
+    """
+    rows = list(rows)
     states_found = {
         index: PartitionState.from_row(index, epoch, said["batch"], said["control"])
         for index, epoch, _, said in rows
@@ -218,7 +194,7 @@ def _read(
     }
     missing = set(partitions) - set(states_found)
     if missing:
-        raise Damaged(f"{log.table}: partition {min(missing)} has no state row. The log is not as lakelog left it.")
+        raise Damaged(f"{table}: partition {min(missing)} has no state row. The log is not as lakelog left it.")
     found = {index: Tail.empty(state) for index, state in states_found.items()}
     for index, epoch, top, last in rows:
         if epoch is not None:
@@ -229,9 +205,7 @@ def _read(
             found[index] = Tail(index, top + 1, 0 if last is None else last["segment"], 0, None, None, state)
             continue
         if top >= end:
-            raise Damaged(
-                f"{log.table}: partition {index} holds offset {top} beyond its log end {end}: another writer was here. Run verify."
-            )
+            raise Damaged(f"{table}: partition {index} holds offset {top} beyond its log end {end}: another writer was here. Run verify.")
         if last is not None and last["offset"] + 1 == end:
             content = json.loads(last["control"])
             found[index] = Tail(index, end, last["segment"], content["octets"], content["first"], last["batch"], state)

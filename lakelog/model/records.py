@@ -202,11 +202,9 @@ def flat_columns(key: DataType, value: DataType) -> list[tuple[str, str, str]]:
     Raises:
         InvalidConfig: two columns would have one name.
     """
-    from pyspark.sql.types import StructType
-
     columns: list[tuple[str, str, str]] = []
     for side, kind in (("key", key), ("value", value)):
-        columns += [(field, side, field) for field in kind.names] if isinstance(kind, StructType) else [(side, side, "")]
+        columns += [(field, side, field) for field in kind.names] if kind.typeName() == "struct" else [(side, side, "")]  # type: ignore[attr-defined]
     seen: set[str] = {name.lower() for name in (*ROW_FIELDS, *FLAT_FIELDS)}
     for name, _, _ in columns:
         if name.lower() in seen:

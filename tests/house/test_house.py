@@ -15,11 +15,12 @@ ROOT = Path(__file__).parent.parent.parent
 # Imports go down this list; within a wing, to the left.
 FLOORS: dict[str, tuple[str, ...]] = {
     "cli": (
-        "settings", "root", "interrupt", "failure", "input", "progress", "output", "told", "rows", "doctor", "demo", "context", "topics",
-        "snapshots", "readers", "main",
+        "settings", "root", "engine", "interrupt", "failure", "input", "progress", "output", "told", "rows", "doctor", "demo", "shell",
+        "context", "topics", "snapshots", "readers", "main",
     ),
     "lake": ("query", "lake_table", "lake_snapshots", "lake_import", "lake"),
     "": ("reading", "retention", "topic", "commit_log"),
+    "native": ("rows", "table", "log", "latest", "topic", "query"),
     "transfer": ("manifest", "export", "load"),
     "operations": ("create", "configure", "delete", "repair", "upgrade", "truncate", "intents"),
     "readers": ("validate", "read", "bootstrap", "positions", "lag"),
@@ -32,8 +33,8 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "filesystem", "tables", "past",
     ),
     "model": (
-        "names", "config", "records", "ordering", "topic_log", "expectations", "log_state", "segments", "steps", "snapshot_id", "point_in_time",
-        "widening", "positions",
+        "names", "config", "kinds", "queries", "records", "ordering", "topic_log", "expectations", "log_state", "segments", "steps", "snapshot_id",
+        "point_in_time", "widening", "positions",
     ),
     "ground": ("errors", "results", "reader_results"),
 }  # fmt: skip
@@ -74,10 +75,10 @@ BANNED_NAMES = ("utils", "util", "helpers", "common", "base", "core", "manager",
 LINES_MOST, FUNCTION_MOST, JOB_MOST = 310, 60, 40
 # Larger, with the reason; the number is where it ends.
 LARGER_FILES: dict[str, tuple[int, str]] = {
-    "lake.lake": (370, "the verbs on a lake, half of it docstrings"),
+    "lake.lake": (420, "the verbs on a lake, half of it docstrings"),
     "topic": (475, "the verbs people call, half of it docstrings"),
     "delta.tables": (340, "the statements on a Delta table, a function each"),
-    "cli.main": (375, "the verbs of the command line, a function each"),
+    "cli.main": (400, "the verbs of the command line, a function each"),
 }
 LARGER_FUNCTIONS = {"local_session": (70, "a table of Spark settings")}
 # Addresses of registries and paths of a machine, in pieces so that this file does not hold them.

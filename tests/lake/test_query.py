@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakelog import Damaged, InvalidRequest, Lake
-from lakelog.lake.query import begun
+from lakelog.model.queries import begun
 from tests.tables import versions
 
 QUERIES = [

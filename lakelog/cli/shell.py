@@ -1,0 +1,206 @@
+"""``lakelog shell``: one start, then SQL statements and the verbs of the command line, from a terminal or from a script on standard input.
+
+A line whose first word is a verb is that command; all else is SQL, which ends with ``;`` and may take several lines. On a terminal: line editing,
+a history that is kept, completion of verbs, topics and columns (prompt_toolkit); Ctrl-C ends the statement, Ctrl-D the shell.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lakelog.cli import output
+from lakelog.cli.interrupt import Signals
+from lakelog.delta.prerequisites import cache_folder
+from lakelog.errors import LakelogError, NotReady
+
+if TYPE_CHECKING:
+    from lakelog.lake.lake import Lake
+
+Main = Callable[[Sequence[str], Signals], int]
+PROMPT, MORE = "lakelog> ", "      -> "
+ENGINES = ("duckdb", "spark")
+LEAVING = ("exit", "quit", r"\q")
+SQL_WORDS = (
+    "SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "LIMIT", "WITH", "JOIN", "ON", "AS", "AND", "OR", "NOT", "NULL", "IS", "IN", "COUNT(*)",
+    "SHOW TABLES", "DESCRIBE", "EXPLAIN", "VALUES", "DISTINCT", "HAVING", "DESC",
+)  # fmt: skip
+# What a semicolon in does not end a statement: texts, quoted names, comments.
+WHOLE = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL)
+HELP = """A verb of the command line:  status · latest orders --limit 5 · topic list · append orders new.ndjson (--help: all of them)
+A query, ended by ;          SELECT * FROM orders;     (orders, orders_deleted, orders_log)
+engine duckdb | spark        who answers queries, each in its own dialect; now {engine}
+exit                         or Ctrl-D"""
+
+
+@dataclass
+class Shell:
+    """A shell: the command line it calls, the options before every verb, the verbs there are, and who answers queries.
+
+    Attributes:
+        main: runs a command line, and gives its exit code.
+        options: what stands before the verb: ``--root``, ``--config``.
+        verbs: each with its own verbs (``topic``: ``list``, …) and none.
+        lake: opens the lake for completion, without Spark; None where that cannot be.
+        engine: who answers queries: duckdb or spark.
+    """
+
+    main: Main
+    options: Sequence[str]
+    verbs: Mapping[str, Sequence[str]]
+    lake: Callable[[], Lake] | None = None
+    engine: str = "duckdb"
+    _columns: dict[str, list[str]] = field(default_factory=dict)
+
+    def run(self, statement: str) -> int | None:
+        """Run a statement; gives its exit code, None where the shell is to be left."""
+        text = statement.strip().rstrip(";").strip()
+        words = text.split()
+        first = words[0].lower() if words else ""
+        if first in LEAVING and len(words) == 1:
+            return None
+        if first in ("help", "?") and len(words) == 1:
+            output.line(HELP.format(engine=self.engine))
+            return 0
+        if first == "engine":
+            return self._choose(words[1:])
+        try:
+            command = shlex.split(text) if first in self.verbs else ["sql", "--engine", self.engine, "--", text]
+        except ValueError as error:
+            output.say(f"Error (INVALID_REQUEST): {error}: a quotation mark has no counterpart.")
+            return 2
+        if first == "shell":
+            output.say("Error (INVALID_REQUEST): this is the shell already.")
+            return 2
+        return self.main([*self.options, *command], Signals(ends_session=False))
+
+    def _choose(self, words: Sequence[str]) -> int:
+        if len(words) == 1 and words[0].lower() in ENGINES:
+            self.engine = words[0].lower()
+            return 0
+        output.say(f"Error (INVALID_REQUEST): engine {' or '.join(ENGINES)}; now {self.engine}.")
+        return 2
+
+    def script(self, lines: Iterable[str]) -> int:
+        """Run the statements of a script; the first one that fails ends it, with its exit code."""
+        for statement in statements(lines, self.verbs):
+            code = self.run(statement)
+            if code is None:
+                break
+            if code:
+                return code
+        return 0
+
+    # ---- completion ----
+
+    def candidates(self, before: str) -> list[str]:
+        """What may stand where the cursor is, by the text before it: verbs first, then topics, columns, and words of SQL."""
+        words = before.split()
+        typed = "" if not words or before[-1:].isspace() else re.split(r"[\s(,=.]", before)[-1]
+        earlier = words if not typed else words[:-1] if before.split()[-1] == typed else words
+        first = words[0].lower() if earlier else ""
+        if not earlier:
+            found = [*self.verbs, "engine", "help", "exit", "SELECT", "WITH", "SHOW TABLES", "DESCRIBE"]
+        elif first == "engine":
+            found = list(ENGINES)
+        elif self.verbs.get(first) and len(earlier) == 1:
+            found = list(self.verbs[first])
+        elif first in self.verbs:
+            found = self._topics()
+        else:
+            topics = self._topics()
+            views = [name for topic in topics for name in (topic, f"{topic}_deleted", f"{topic}_log")]
+            named = [topic for topic in topics if re.search(rf"(?<!\w){topic}(_deleted)?(?!\w)", before)]
+            columns = [name for topic in named or topics[:20] for name in self._columns_of(topic)]
+            found = [*views, *columns, *SQL_WORDS]
+        return sorted({one for one in found if one.lower().startswith(typed.lower())}, key=lambda one: (found.index(one), one))
+
+    def _topics(self) -> list[str]:
+        if self.lake is None:
+            return []
+        try:
+            return self.lake().topics()
+        except LakelogError:
+            return []
+
+    def _columns_of(self, topic: str) -> list[str]:
+        if self.lake is not None and topic not in self._columns:
+            with contextlib.suppress(LakelogError):
+                found: Any = self.lake().topic(topic)
+                self._columns[topic] = found.columns
+        return self._columns.get(topic, [])
+
+
+def is_whole(text: str, verbs: Mapping[str, Sequence[str]]) -> bool:
+    """Whether a text is a statement: a verb's line, or SQL that ends with a semicolon outside of texts and comments."""
+    bare = WHOLE.sub(lambda found: " " if found[0].startswith(("--", "/*")) else "x", text).strip()
+    words = bare.rstrip(";").split()
+    if not words:
+        return True
+    return words[0].lower() in (*verbs, *LEAVING, "help", "?", "engine") or bare.endswith(";")
+
+
+def statements(lines: Iterable[str], verbs: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """The statements of a script, one after the other; the last one needs no semicolon. Empty ones and comments alone are left out."""
+    text = ""
+    for one in lines:
+        text += one if one.endswith("\n") else f"{one}\n"
+        if is_whole(text, verbs):
+            if WHOLE.sub(lambda found: " " if found[0].startswith(("--", "/*")) else "x", text).strip(" \n\t;"):
+                yield text
+            text = ""
+    if text.strip():
+        yield text
+
+
+def converse(shell: Shell) -> int:
+    """Read statements at a terminal until Ctrl-D or ``exit``.
+
+    Raises:
+        NotReady: prompt_toolkit is not installed.
+    """
+    try:
+        from prompt_toolkit import PromptSession
+        from prompt_toolkit.completion import Completer, Completion
+        from prompt_toolkit.history import FileHistory
+    except ImportError as error:
+        raise NotReady("prompt_toolkit is not installed: pip install 'lakelog[local]'. A script on standard input needs none.") from error
+
+    class Words(Completer):
+        def get_completions(self, document: Any, complete_event: Any) -> Iterator[Completion]:
+            before = document.text_before_cursor
+            typed = re.split(r"[\s(,=.]", before)[-1]
+            for one in shell.candidates(before):
+                yield Completion(one, start_position=-len(typed))
+
+    session: Any = PromptSession(history=FileHistory(str(history_file())), completer=Words(), complete_while_typing=False)
+    output.say(f"Verbs as on the command line, and queries ended by ; (answered by {shell.engine}). help tells more, Tab completes.")
+    text = ""
+    while True:
+        try:
+            text += session.prompt(MORE if text else PROMPT) + "\n"
+        except KeyboardInterrupt:
+            text = ""
+            continue
+        except EOFError:
+            return 0
+        if is_whole(text, shell.verbs):
+            if text.strip() and shell.run(text) is None:
+                return 0
+            text = ""
+
+
+def history_file() -> Path:
+    """Where what was typed is kept."""
+    return cache_folder() / "shell_history"
+
+
+def is_terminal() -> bool:
+    """Whether someone types."""
+    return sys.stdin.isatty()

@@ -1,0 +1,46 @@
+"""Which texts are queries, as far as their first word tells: one that begins so may be asked, all else is refused."""
+
+from __future__ import annotations
+
+import re
+
+from lakelog.errors import InvalidRequest
+from lakelog.model.config import did_you_mean
+
+COMMENT = r"--[^\n]*(?:\n|\Z)|/\*.*?\*/"
+BEFORE = re.compile(rf"(?:\s|{COMMENT})*", re.DOTALL)
+BEHIND = re.compile(rf";(?:\s|;|{COMMENT})*\Z", re.DOTALL)
+QUERIES = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
+# Statements that begin so only tell something.
+TELLING = ("SHOW", "DESCRIBE", "DESC")
+KINDS = "SELECT, WITH … SELECT, VALUES, SHOW, DESCRIBE or EXPLAIN"
+
+
+def begun(text: str) -> tuple[str, str]:
+    """A statement without the comments before it, and its first word in upper case. Needs no Spark.
+
+    Raises:
+        InvalidRequest: no query begins so.
+    """
+    text = text[BEFORE.match(text).end() :]  # type: ignore[union-attr]
+    found = re.match(r"\w+|\(", text)
+    word = found[0].upper() if found else ""
+    if word == "EXPLAIN":
+        begun(explained(text)[1])
+    elif word not in (*QUERIES, *TELLING):
+        hint = "" if word in ("DELETE", "SET") else did_you_mean(word, (*QUERIES, *TELLING, "EXPLAIN"))
+        raise refusal(f"{word} begins" if word else "An empty text is", hint)
+    return text, word
+
+
+def explained(text: str) -> tuple[str, str]:
+    """How EXPLAIN is to explain, and what."""
+    inner = text[len("EXPLAIN") :]
+    inner = inner[BEFORE.match(inner).end() :]  # type: ignore[union-attr]
+    how = re.match(r"(EXTENDED|FORMATTED|CODEGEN|COST)\b", inner, re.IGNORECASE)
+    return (how[0], inner[how.end() :]) if how else ("", inner)
+
+
+def refusal(what: str, hint: str = "") -> InvalidRequest:
+    """The error for what is no query."""
+    return InvalidRequest(f"{what} no query.{hint} One statement can be asked: {KINDS}. Nothing was run.", name="NOT_A_QUERY")

@@ -1,0 +1,86 @@
+"""The latest table without a JVM: how far it is, its rows as people see them, where the topic stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from lakelog.errors import Damaged, NotFound
+from lakelog.latest.progress import CONTROL_BUCKET, REBUILD, Progress, from_control_rows, noted_progress
+from lakelog.model.kinds import Kind, struct
+from lakelog.model.names import TableRef
+from lakelog.model.records import flat_columns
+from lakelog.native.rows import Rows, shaped
+from lakelog.native.table import Table
+
+if TYPE_CHECKING:
+    import pyarrow
+
+# How a row's own columns are shown.
+SHOWN = {"_partition": "partition", "_offset": "offset", "_timestamp": "timestamp", "_version": "version"}
+
+
+def opened(ref: TableRef) -> Table:
+    """Silver at its newest version.
+
+    Raises:
+        Damaged: there is none.
+    """
+    try:
+        return Table(ref)
+    except NotFound as error:
+        raise Damaged(f"{ref}: the latest table is gone. {REBUILD}") from error
+
+
+def progress(table: Table) -> Progress:
+    """How far silver is, by its newest commit; by its control rows where that is not a merge.
+
+    Raises:
+        Damaged: there are no control rows, or two for a partition.
+    """
+    newest = table.history(1)[0]
+    found = noted_progress(newest)  # type: ignore[arg-type]
+    if found is not None:
+        return found
+    rows = table.records(f'SELECT partition, "offset", epoch, control FROM t WHERE bucket = {CONTROL_BUCKET}')
+    return from_control_rows(table.ref, rows, table.version)  # type: ignore[arg-type]
+
+
+def held(table: Table) -> dict[bool, int]:
+    """How many rows silver holds, by their tombstone flag."""
+    rows = table.records(f"SELECT tombstone, count(*) AS n FROM t WHERE bucket > {CONTROL_BUCKET} GROUP BY tombstone")
+    return {row["tombstone"]: row["n"] for row in rows}
+
+
+def shown(table: Table, key: Kind, value: Kind, *, deleted: bool) -> Rows:
+    """Silver's live rows, or its tombstones, as people see them: struct keys and values flattened, values in the type that the topic has now."""
+    have, flat = table.schema, flat_columns(key, value)  # type: ignore[arg-type]
+    sides = {"key": key, "value": value}
+
+    def kind_of(side: str, field: str) -> Kind:
+        return sides[side][field].dataType if field else sides[side]
+
+    def read(ordered: Sequence[str], most: int | None) -> Iterator[pyarrow.RecordBatch]:
+        import pyarrow
+
+        by = ", ".join(f'"{SHOWN[name]}" ASC NULLS FIRST' for name in ordered)
+        query = (
+            f'SELECT key, value, partition, "offset", timestamp, version FROM t WHERE bucket > {CONTROL_BUCKET}'
+            f" AND {'' if deleted else 'NOT '}tombstone{f' ORDER BY {by}' if by else ''}{'' if most is None else f' LIMIT {most}'}"
+        )
+        for batch in table.batches(query):
+            columns = {side: shaped(batch.column(side), have[side].dataType, kind) for side, kind in sides.items()}
+            arrays = [_field(columns[side], side_kind.names.index(field)) if field else columns[side]
+                      for _, side, field in flat for side_kind in (sides[side],)]  # fmt: skip
+            names = [name for name, _, _ in flat]
+            yield pyarrow.RecordBatch.from_arrays([*arrays, *(batch.column(name) for name in SHOWN.values())], names=[*names, *SHOWN])
+
+    kinds = [(name, kind_of(side, field)) for name, side, field in flat]
+    return Rows(struct([*kinds, *((name, have[column].dataType) for name, column in SHOWN.items())]), read)
+
+
+def _field(column: pyarrow.Array, index: int) -> pyarrow.Array:
+    """A field of a STRUCT column, NULL where the whole is."""
+    from pyarrow import compute
+
+    return compute.struct_field(column, index)

@@ -1,0 +1,126 @@
+"""The log without a JVM: its end and state as its newest rows say, and its records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lakelog.errors import InvalidRequest
+from lakelog.log.notes import newest_note
+from lakelog.log.rows import RECORD_COLUMNS, STATE_SEGMENT
+from lakelog.log.tail import LogEnd, clusters, tails_of
+from lakelog.model.kinds import Kind, struct
+from lakelog.model.segments import Tail
+from lakelog.native.rows import Rows, shaped
+from lakelog.native.table import Table
+
+if TYPE_CHECKING:
+    import pyarrow
+
+IS_RECORD = '"partition" >= 0 AND "segment" >= 0 AND "control" IS NULL'
+
+
+def log_end(table: Table, partitions: int) -> LogEnd:
+    """The end of each partition's log at the version of bronze that was opened, as `log.tail.log_end` has it.
+
+    Raises:
+        Damaged: another writer changed the log, or its control rows are missing.
+
+    Cost: the newest commit file; of the table the files behind the noted ends.
+    """
+    everyone = list(range(partitions))
+
+    def is_whole(ends: Mapping[int, int]) -> bool:
+        return {index: tail.end for index, tail in _tails(table, everyone, {}).items()} == ends
+
+    version, found = newest_note(table.ref, table.history, is_whole)  # type: ignore[arg-type]
+    hints = {int(index): int(end) for index, end in found.get("ends", {}).items()}
+    tails = _tails(table, everyone, hints)
+    wrong = [index for index in everyone if tails[index].end < hints.get(index, 0)]
+    if wrong:
+        tails |= _tails(table, wrong, {})
+    return LogEnd(version, tails, hints, found.get("batch"))
+
+
+def _tails(table: Table, partitions: Sequence[int], hints: Mapping[int, int]) -> dict[int, Tail]:
+    """The tails as their newest rows say."""
+    states = table.records(
+        f'SELECT "partition", "offset", "epoch", "batch", "control" FROM t WHERE "segment" = {STATE_SEGMENT}'
+        f' AND "partition" IN ({_listed(partitions)}) AND "control" IS NOT NULL'
+    )
+    newest: dict[int, tuple[Any, ...]] = {}
+    for row in states:
+        if '"type": "segment"' in row["control"]:
+            continue
+        order = (-row["offset"], row["epoch"], row["batch"] or "", row["control"])
+        newest[row["partition"]] = max(newest.get(row["partition"], order), order)
+    rows: list[tuple[Any, ...]] = [
+        (index, epoch, -1, {"offset": 0, "segment": 0, "batch": batch or None, "control": control})
+        for index, (_, epoch, batch, control) in newest.items()
+    ]
+    for least, group in clusters({index: hints.get(index, 0) for index in partitions}):
+        behind = f'FROM t WHERE "partition" IN ({_listed(group)}) AND "segment" >= 0 AND "offset" >= {least - 1}'
+        tops = table.records(f'SELECT "partition", max("offset") AS top {behind} GROUP BY "partition"')
+        last: dict[int, dict[str, Any]] = {}
+        for row in table.records(f'SELECT "partition", "offset", "segment", "batch", "control" {behind} AND "control" IS NOT NULL'):
+            kept = last.get(row["partition"])
+            if kept is None or _place(row) > _place(kept):
+                last[row["partition"]] = row
+        rows += [(row["partition"], None, row["top"], last.get(row["partition"])) for row in tops]
+    return tails_of(table.ref, partitions, rows)
+
+
+def _place(row: Mapping[str, Any]) -> tuple[int, int, str, str]:
+    return row["offset"], row["segment"], row["batch"] or "", row["control"]
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def require_partition(table: Table, partition: int, partitions: int) -> None:
+    """Refuse a partition that the log does not have.
+
+    Raises:
+        InvalidRequest: naming those it has.
+    """
+    if not 0 <= partition < partitions:
+        raise InvalidRequest(f"{table.ref}: there is no partition {partition}; partitions are 0 to {partitions - 1}.")
+
+
+def records(table: Table, value: Kind, *, partition: int | None = None, offset: int | None = None) -> Rows:
+    """The log's records from an offset, with the columns of `RECORD_COLUMNS`; values in the type that the topic has now."""
+    have = table.schema
+    wheres = [IS_RECORD]
+    wheres += [] if partition is None else [f'"partition" = {partition}']
+    wheres += [] if offset is None else [f'"offset" >= {offset}']
+
+    def read(ordered: Sequence[str], most: int | None) -> Iterator[pyarrow.RecordBatch]:
+        names = ", ".join(f'"{name}"' for name in RECORD_COLUMNS)
+        query = f"SELECT {names} FROM t WHERE {' AND '.join(wheres)}"
+        for batch in table.batches(query + _ending(ordered, most)):
+            yield batch.set_column(RECORD_COLUMNS.index("value"), "value", shaped(batch.column("value"), have["value"].dataType, value))
+
+    return Rows(struct([(name, value if name == "value" else have[name].dataType) for name in RECORD_COLUMNS]), read)
+
+
+def _ending(ordered: Sequence[str], most: int | None) -> str:
+    """How a query ends that gives rows in the order of these columns, at most so many."""
+    by = ", ".join(f'"{name}" ASC NULLS FIRST' for name in ordered)
+    return f"{f' ORDER BY {by}' if by else ''}{'' if most is None else f' LIMIT {most}'}"
+
+
+def count(table: Table) -> int:
+    """How many records the log holds."""
+    return int(table.records(f"SELECT count(*) AS n FROM t WHERE {IS_RECORD}")[0]["n"])
+
+
+def oldest_age(table: Table, start: Mapping[int, int], ends: Mapping[int, int], now: int) -> int | None:
+    """How long the oldest record that is not merged has waited, in milliseconds; None when none waits."""
+    waiting = [f'("partition" = {index} AND "offset" >= {start[index]})' for index, end in sorted(ends.items()) if end > start[index]]
+    if not waiting:
+        return None
+    oldest = "arrow_cast(min(appended_at), 'Int64')"
+    query = f"SELECT {oldest} AS us FROM t WHERE segment >= 0 AND control IS NULL AND ({' OR '.join(waiting)})"
+    first = table.records(query)[0]["us"]
+    return None if first is None else now - int(first) // 1000

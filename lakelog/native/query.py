@@ -1,0 +1,137 @@
+"""SQL without a JVM: the views of topics in DuckDB, over the same versions as through Spark; the dialect is DuckDB's."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from lakelog.errors import InvalidRequest, LakelogError, NotFound, NotReady, TopicNotFound
+from lakelog.latest import views
+from lakelog.model.kinds import struct
+from lakelog.model.point_in_time import At
+from lakelog.model.queries import TELLING, begun
+from lakelog.native.rows import Rows, kind_of
+from lakelog.native.topic import NativeTopic
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow
+
+
+def connection() -> duckdb.DuckDBPyConnection:
+    """A DuckDB of this process, in UTC as Spark's sessions are, that takes no variable of Python for a table and fetches no extension.
+
+    Raises:
+        NotReady: DuckDB is not installed.
+    """
+    try:
+        import duckdb
+    except ImportError as error:
+        raise NotReady("duckdb is not installed: pip install 'lakelog[native]'.") from error
+    made = duckdb.connect(":memory:")
+    made.execute("SET TimeZone = 'UTC'")
+    made.execute("SET python_enable_replacements = false")
+    made.execute("SET autoinstall_known_extensions = false")
+    return made
+
+
+def ask(topics: Sequence[str], opened: Callable[[str], NativeTopic], query: str, at: At) -> Rows:
+    """The rows of one query that knows the views of topics.
+
+    Args:
+        topics: all there are.
+        opened: opens one.
+        query: what DuckDB can answer; the views that it names are read.
+        at: a version of silver or a time, for the views of the latest tables; topics that have no such version are left out.
+
+    Raises:
+        InvalidRequest: the query is wrong, or is another statement; nothing was run.
+        NotFound: it names a table or view that is not there; the views are listed.
+        Damaged: it names a topic whose latest table is not as lakelog left it.
+    """
+    known = connection()
+    _, word = begun(query)
+    existing: list[str] = []
+    for name in topics:
+        named = [view for view in views.names(name) if word in TELLING or re.search(rf"(?i)(?<!\w){view}(?!\w)", query)]
+        if named:
+            with contextlib.suppress(TopicNotFound):
+                register(known, opened(name), at, named)
+        existing += views.names(name)
+    return asked(known, query, existing)
+
+
+def register(known: duckdb.DuckDBPyConnection, topic: NativeTopic, at: At, names: Sequence[str]) -> None:
+    """Make those of a topic's views known that are named; their rows are read now, and kept in this process' memory.
+
+    Raises:
+        Damaged: the latest table is not as lakelog left it.
+    """
+    live, gone, log = views.names(topic.name)
+    with contextlib.suppress(NotFound):
+        if live in names:
+            known.register(live, topic.latest(at).toArrow())
+        if gone in names:
+            known.register(gone, topic.deleted(at).toArrow())
+    if log in names:
+        known.register(log, topic.read().toArrow())
+
+
+def asked(known: duckdb.DuckDBPyConnection, query: str, existing: Sequence[str]) -> Rows:
+    """The rows of one query.
+
+    Raises:
+        InvalidRequest: it is wrong, or more than a query; nothing was run.
+        NotFound: it names a table or view that is not there; the views are listed.
+    """
+    import duckdb
+
+    with door(existing):
+        statements = duckdb.extract_statements(query)
+        if len(statements) != 1:
+            raise InvalidRequest("One query can be asked at a time. Nothing was run.", name="NOT_A_QUERY")
+        if statements[0].type not in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN):
+            raise InvalidRequest("The statement is no query: SELECT, WITH … SELECT, VALUES, SHOW, DESCRIBE or EXPLAIN. Nothing was run.",
+                                 name="NOT_A_QUERY")  # fmt: skip
+        found = _answered(known, query)
+
+    def read(ordered: Sequence[str], most: int | None) -> Iterator[pyarrow.RecordBatch]:
+        rows = found.sort_by([(name, "ascending") for name in ordered]) if ordered else found
+        yield from (rows if most is None else rows.slice(0, most)).to_batches(max_chunksize=10_000)
+
+    return Rows(struct([(field.name, kind_of(field.type)) for field in found.schema]), read)
+
+
+def _answered(known: duckdb.DuckDBPyConnection, query: str) -> pyarrow.Table:
+    """A query's rows. DuckDB works in another thread, so that a signal finds this one; then what it does is ended."""
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(lambda: known.sql(query).to_arrow_table())
+        try:
+            return waiting.result()
+        except BaseException:
+            known.interrupt()
+            raise
+
+
+@contextlib.contextmanager
+def door(existing: Sequence[str]) -> Iterator[None]:
+    """Turn what DuckDB says of a user's query into lakelog's errors."""
+    import duckdb
+
+    try:
+        yield
+    except LakelogError:
+        raise
+    except duckdb.InterruptException:
+        raise KeyboardInterrupt from None
+    except duckdb.CatalogException as error:
+        first = str(error).strip().splitlines()[0]
+        if re.match(r"Catalog Error: Table with name", first):
+            raise NotFound(f"{first} Views: {', '.join(existing) or 'none'}.", name="UNKNOWN_TABLE", existing=list(existing)) from error
+        raise InvalidRequest(f"The query is wrong: {first}", name="INVALID_QUERY") from error
+    except duckdb.Error as error:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise InvalidRequest(f"The query is wrong: {first}", name="INVALID_QUERY") from error

@@ -1,0 +1,225 @@
+"""Rows of this process with the names that lakelog uses of a Spark DataFrame, over an Arrow table: what the reading verbs answer without Spark."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from lakelog.model.kinds import Kind, struct
+
+if TYPE_CHECKING:
+    import pyarrow
+
+ATOMIC = {
+    "bool": "boolean", "int8": "byte", "int16": "short", "int32": "integer", "int64": "long", "float": "float", "double": "double",
+    "string": "string", "large_string": "string", "string_view": "string", "binary": "binary", "large_binary": "binary",
+    "binary_view": "binary", "date32[day]": "date", "null": "void",
+}  # fmt: skip
+
+
+# Gives the rows: in the order of these columns, or in none; at most so many.
+Reader = Callable[[Sequence[str], int | None], "Iterator[pyarrow.RecordBatch]"]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows that are read when they are asked for, each time anew: the types of their columns, and what reads them."""
+
+    schema: Kind
+    read: Reader
+    ordered: tuple[str, ...] = ()
+    most: int | None = None
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return self.schema.names
+
+    def __repr__(self) -> str:
+        return f"<Rows {', '.join(f'{field.name}: {field.dataType.simpleString()}' for field in self.schema.fields)}>"
+
+    def count(self) -> int:
+        """How many rows there are; they are read."""
+        return sum(batch.num_rows for batch in self._batches())
+
+    def limit(self, number: int) -> Rows:
+        """At most so many rows."""
+        return replace(self, most=number if self.most is None else min(number, self.most))
+
+    def orderBy(self, *columns: str) -> Rows:
+        """The rows in the order of columns, NULL first."""
+        return replace(self, ordered=columns)
+
+    def collect(self) -> list[Record]:
+        """The rows as tuples whose values have names too; a STRUCT is one, a MAP a dict."""
+        return list(self)
+
+    def toLocalIterator(self) -> Iterator[Record]:
+        """The rows, one after the other."""
+        return iter(self)
+
+    def __iter__(self) -> Iterator[Record]:
+        names = self.columns
+        for batch in self._batches():
+            columns = [_values(batch.column(index), field.dataType) for index, field in enumerate(self.schema.fields)]
+            for values in zip(*columns, strict=True):
+                yield Record(values, names)
+
+    def toArrow(self) -> pyarrow.Table:
+        """The rows as an Arrow table, in types that every reader of Arrow knows."""
+        import pyarrow
+
+        batches = list(self._batches())
+        if not batches:
+            return pyarrow.table({field.name: pyarrow.array([], arrow_of(field.dataType)) for field in self.schema.fields})
+        found = pyarrow.Table.from_batches(batches)
+        return found.cast(pyarrow.schema([(field.name, plain_type(field.type)) for field in found.schema]))
+
+    def _batches(self) -> Iterator[pyarrow.RecordBatch]:
+        return (batch for batch in self.read(self.ordered, self.most) if batch.num_rows)
+
+
+class Record(tuple):  # type: ignore[type-arg]
+    """A row: a tuple whose values have names too."""
+
+    names: Sequence[str]
+
+    def __new__(cls, values: Sequence[Any], names: Sequence[str]) -> Record:  # noqa: D102
+        made = super().__new__(cls, values)
+        made.names = names
+        return made
+
+    def __getitem__(self, place: Any) -> Any:
+        return super().__getitem__(self.names.index(place) if isinstance(place, str) else place)
+
+    def asDict(self) -> dict[str, Any]:
+        """The row's values by name."""
+        return dict(zip(self.names, self, strict=True))
+
+
+def kind_of(arrow: pyarrow.DataType) -> Kind:
+    """A type of Arrow in Spark's words."""
+    from pyarrow import types
+
+    if types.is_struct(arrow):
+        return struct([(arrow.field(index).name, kind_of(arrow.field(index).type)) for index in range(arrow.num_fields)])
+    if types.is_map(arrow):
+        return Kind("map", keyType=kind_of(arrow.key_type), valueType=kind_of(arrow.item_type))
+    if types.is_list(arrow) or types.is_large_list(arrow) or types.is_list_view(arrow):
+        return Kind("array", elementType=kind_of(arrow.value_type))
+    if types.is_decimal(arrow):
+        return Kind("decimal", f"{arrow.precision},{arrow.scale}")
+    if types.is_timestamp(arrow):
+        return Kind("timestamp" if arrow.tz else "timestamp_ntz")
+    return Kind(ATOMIC.get(str(arrow), str(arrow)))
+
+
+def plain_type(arrow: pyarrow.DataType) -> pyarrow.DataType:
+    """A type without views, which not every reader of Arrow knows."""
+    import pyarrow
+    from pyarrow import types
+
+    if types.is_struct(arrow):
+        return pyarrow.struct([(arrow.field(index).name, plain_type(arrow.field(index).type)) for index in range(arrow.num_fields)])
+    if types.is_map(arrow):
+        return pyarrow.map_(plain_type(arrow.key_type), plain_type(arrow.item_type))
+    if types.is_list(arrow) or types.is_large_list(arrow):
+        return pyarrow.list_(plain_type(arrow.value_type))
+    return {"string_view": pyarrow.string(), "binary_view": pyarrow.binary()}.get(str(arrow), arrow)
+
+
+EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001
+
+
+def _values(column: pyarrow.Array, kind: Kind) -> list[Any]:
+    """A column's values as Spark's Python has them.
+
+    Times are taken as numbers: Arrow's own way to Python's times imports pandas, which takes longer than all else.
+    """
+    import pyarrow
+
+    if "timestamp" in kind.simpleString():
+        column = column.view(pyarrow.int64()) if kind.word.startswith("timestamp") else column.cast(_with_numbers(column.type))
+    elif not _is_nested(kind):
+        return list(column.to_pylist())
+    return [_value(value, kind) for value in column.to_pylist()]
+
+
+def _with_numbers(arrow: pyarrow.DataType) -> pyarrow.DataType:
+    """A type with numbers for its times."""
+    import pyarrow
+    from pyarrow import types
+
+    if types.is_struct(arrow):
+        return pyarrow.struct([(arrow.field(index).name, _with_numbers(arrow.field(index).type)) for index in range(arrow.num_fields)])
+    if types.is_map(arrow):
+        return pyarrow.map_(_with_numbers(arrow.key_type), _with_numbers(arrow.item_type))
+    if types.is_list(arrow) or types.is_large_list(arrow):
+        return pyarrow.list_(_with_numbers(arrow.value_type))
+    return pyarrow.int64() if types.is_timestamp(arrow) else plain_type(arrow)
+
+
+def _is_nested(kind: Kind) -> bool:
+    return kind.word in ("struct", "map", "array")
+
+
+def _value(value: Any, kind: Kind) -> Any:
+    if value is None:
+        return None
+    if kind.word == "timestamp":
+        return (EPOCH + datetime.timedelta(microseconds=value)).replace(tzinfo=datetime.timezone.utc)
+    if kind.word == "timestamp_ntz":
+        return EPOCH + datetime.timedelta(microseconds=value)
+    if kind.word == "struct":
+        return Record([_value(value[field.name], field.dataType) for field in kind.fields], kind.names)
+    if kind.elementType is not None:
+        return [_value(one, kind.elementType) for one in value]
+    if kind.keyType is not None and kind.valueType is not None:
+        return {_value(key, kind.keyType): _value(one, kind.valueType) for key, one in value}
+    return value
+
+
+# The types of Arrow by their name in Delta's JSON; times are UTC, with microseconds.
+ARROWS = {
+    "boolean": "bool_", "byte": "int8", "short": "int16", "integer": "int32", "long": "int64", "float": "float32", "double": "float64",
+    "string": "string", "binary": "binary", "date": "date32", "void": "null",
+}  # fmt: skip
+
+
+def arrow_of(kind: Kind) -> pyarrow.DataType:
+    """A type of Spark's as Arrow's."""
+    import pyarrow
+
+    if kind.word == "struct":
+        return pyarrow.struct([(field.name, arrow_of(field.dataType)) for field in kind.fields])
+    if kind.elementType is not None:
+        return pyarrow.list_(arrow_of(kind.elementType))
+    if kind.keyType is not None and kind.valueType is not None:
+        return pyarrow.map_(arrow_of(kind.keyType), arrow_of(kind.valueType))
+    if kind.word == "decimal":
+        precision, scale = kind.arguments.split(",")
+        return pyarrow.decimal128(int(precision), int(scale))
+    if kind.word.startswith("timestamp"):
+        return pyarrow.timestamp("us", "UTC" if kind.word == "timestamp" else None)
+    return getattr(pyarrow, ARROWS[kind.word])()
+
+
+def shaped(column: pyarrow.Array, have: Kind, want: Kind) -> pyarrow.Array:
+    """A column of one type as another that fields were added to or that is wider, as `model.widening.shaped` does in Spark."""
+    import pyarrow
+    from pyarrow import compute
+
+    if have.simpleString() == want.simpleString():
+        return column
+    if have.word != "struct" or want.word != "struct":
+        return column.cast(arrow_of(want))
+    names = have.names
+    fields = [
+        shaped(compute.struct_field(column, names.index(field.name)), have[field.name].dataType, field.dataType)
+        if field.name in names
+        else pyarrow.nulls(len(column), arrow_of(field.dataType))
+        for field in want.fields
+    ]
+    return pyarrow.StructArray.from_arrays(fields, names=want.names, mask=column.is_null())

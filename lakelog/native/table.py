@@ -1,0 +1,264 @@
+"""The door to delta-rs: a Delta table at one version, its properties, its commits, its rows by SQL. Its errors become lakelog's here."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import importlib.util
+import json
+import os
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from lakelog.errors import UNSUPPORTED_FEATURE, Damaged, InvalidRequest, LakelogError, NotFound, NotReady
+from lakelog.model import kinds
+from lakelog.model.kinds import Kind
+from lakelog.model.names import TableRef, local_path, scheme_of
+
+if TYPE_CHECKING:
+    import pyarrow
+    from deltalake import DeltaTable
+
+# Object stores that delta-rs opens by itself, and how it calls those that Hadoop calls otherwise.
+SCHEMES = {"": "", "file": "file", "s3": "s3", "s3a": "s3", "s3n": "s3", "abfs": "abfs", "abfss": "abfss", "gs": "gs", "az": "az"}
+PACKAGES = ("deltalake", "pyarrow")
+# Why delta-rs cannot read a table that is sound: features that it does not know.
+BEYOND = re.compile(
+    r"(?i)reader feature|unsupported.*(feature|protocol|version)|not (yet )?(supported|implemented)|invalid data type|variant|Unsupported"
+)
+MISSING = re.compile(r"(?i)no such file|not found|NotFound|does not exist")
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+
+
+def why_not(root: str) -> str:
+    """Why a root cannot be read without Spark; empty where it can. Looks at no file."""
+    if "/" not in root:
+        return "a catalog is known to Spark alone"
+    if scheme_of(root) not in SCHEMES:
+        return f"delta-rs does not know {scheme_of(root)}://"
+    missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
+    return (
+        f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed (pip install 'lakelog[native]')" if missing else ""
+    )
+
+
+def location(ref: TableRef) -> str:
+    """Where a table is, as delta-rs names it."""
+    path = ref.path or ""
+    local = local_path(path)
+    if local is not None:
+        return local
+    scheme = scheme_of(path)
+    return f"{SCHEMES[scheme]}{path[len(scheme) :]}"
+
+
+class Table:
+    """A Delta table at a version: the newest one, or the one named.
+
+    Raises:
+        NotFound: there is no table, or (SNAPSHOT_NOT_FOUND) no such version.
+        Damaged: its Delta log cannot be read.
+    """
+
+    def __init__(self, ref: TableRef, at: int | None = None) -> None:
+        self.ref = ref
+        self._opened = _opened(ref, at)
+        self.version = int(self._opened.version())
+        _require_whole(ref, self.version, at)
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The table's properties."""
+        return {name: str(text) for name, text in self._opened.metadata().configuration.items()}
+
+    @cached_property
+    def schema(self) -> Kind:
+        """The table's columns."""
+        return kinds.from_json(self._opened.schema().to_json())
+
+    def history(self, limit: int) -> list[dict[str, Any]]:
+        """The newest commits up to this version, newest first, with the names and values of Spark's DESCRIBE HISTORY.
+
+        Cost: ``limit`` files are opened.
+        """
+        with door(self.ref):
+            return [_commit(found, self._folder) for found in self._opened.history(limit) if found["version"] <= self.version]
+
+    def version_at(self, at: datetime.datetime) -> int:
+        """The version that the table had at a time; after the newest commit, that one.
+
+        Raises:
+            NotFound: the table's history does not go back so far.
+        """
+        ms = (at - EPOCH) // datetime.timedelta(milliseconds=1)
+        commits = self._commit_times()
+        known = [version for version, when in commits if when <= ms]
+        if not known:
+            oldest = datetime.datetime.fromtimestamp(commits[0][1] / 1000, tz=datetime.timezone.utc).isoformat()
+            raise NotFound(
+                f"{self.ref}: there is nothing to read at {at.isoformat()}: its versions go back to {oldest}.", name="SNAPSHOT_NOT_FOUND"
+            )
+        return known[-1]
+
+    def batches(self, query: str) -> Iterator[pyarrow.RecordBatch]:
+        """The rows of a query (DataFusion's SQL) in which this table is called ``t``.
+
+        Raises:
+            Damaged: a file is missing or broken.
+            NotReady: the table has a feature that delta-rs does not know.
+        """
+        import pyarrow
+        from deltalake import QueryBuilder
+
+        with door(self.ref):
+            yield from pyarrow.RecordBatchReader.from_stream(QueryBuilder().register("t", self._opened).execute(query))
+
+    def records(self, query: str) -> list[dict[str, Any]]:
+        """The few rows of a query, as `batches` gives them, by column."""
+        return [row for batch in self.batches(query) for row in batch.to_pylist()]
+
+    @property
+    def _folder(self) -> str | None:
+        """The folder of its commits on this machine; None elsewhere."""
+        path = local_path(self.ref.path or "")
+        return None if path is None else os.path.join(path, "_delta_log")
+
+    def _commit_times(self) -> list[tuple[int, int]]:
+        """(version, milliseconds) of every commit there is, oldest first; each later than the one before, as Spark has them."""
+        if self._folder is None:
+            with door(self.ref):
+                return sorted((found["version"], int(found["timestamp"])) for found in self._opened.history())
+        times: list[tuple[int, int]] = []
+        for name in sorted(name for name in os.listdir(self._folder) if re.fullmatch(r"\d{20}\.json", name)):
+            when = os.stat(os.path.join(self._folder, name)).st_mtime_ns // 1_000_000
+            times.append((int(name[:20]), max(when, times[-1][1] + 1) if times else when))
+        return times
+
+
+def properties(ref: TableRef) -> dict[str, str] | None:
+    """The table's properties; None when there is no such Delta table."""
+    try:
+        return Table(ref).properties
+    except NotFound:
+        return None
+
+
+@contextlib.contextmanager
+def door(ref: TableRef) -> Iterator[None]:
+    """Turn the errors of delta-rs into lakelog's; those that are none of ours pass as they are."""
+    try:
+        yield
+    except LakelogError:
+        raise
+    except Exception as error:
+        ours = _translated(error, ref)
+        if ours is None:
+            raise
+        raise ours from error
+
+
+def _opened(ref: TableRef, at: int | None) -> DeltaTable:
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError, TableNotFoundError
+
+    with door(ref):
+        try:
+            return DeltaTable(location(ref), version=at)
+        except TableNotFoundError as error:
+            folder = os.path.join(location(ref), "_delta_log")
+            if local_path(ref.path or "") is not None and os.path.isdir(folder) and os.listdir(folder) and at is None:
+                raise Damaged(f"{ref}: its Delta log cannot be read. A file of the table is missing or broken; look at it.") from error
+            if at is None:
+                raise NotFound(f"{ref}: there is no Delta table or file of that name.") from error
+            raise _no_version(ref, error) from error
+        except (DeltaError, OSError, ValueError, OverflowError) as error:
+            if at is not None and _is_there(ref):
+                raise _no_version(ref, error) from error
+            raise
+
+
+def _require_whole(ref: TableRef, version: int, at: int | None) -> None:
+    """Refuse a table of this machine whose Delta log lacks commits behind its newest checkpoint: delta-rs takes what is there for all.
+
+    Raises:
+        Damaged: commits are missing.
+        NotFound: so they are for a version that was named.
+    """
+    path = local_path(ref.path or "")
+    if path is None:
+        return
+    names = os.listdir(os.path.join(path, "_delta_log"))
+    checkpoints = {int(name[:20]) for name in names if re.match(r"\d{20}\.checkpoint\.", name)}
+    commits = {int(name[:20]) for name in names if re.fullmatch(r"\d{20}\.json", name)}
+    base = max((one for one in checkpoints if one <= version), default=-1)
+    missing = next((one for one in range(base + 1, version + 1) if one not in commits), None)
+    if missing is None:
+        return
+    if at is not None:
+        raise NotFound(
+            f"{ref}: that version cannot be read any more or does not exist: commit {missing} is gone.", name="SNAPSHOT_NOT_FOUND"
+        )
+    raise Damaged(f"{ref}: commit {missing} of its Delta log is missing. Look at it, or restore the table, before going on.")
+
+
+def _is_there(ref: TableRef) -> bool:
+    try:
+        _opened(ref, None)
+    except LakelogError:
+        return False
+    return True
+
+
+def _no_version(ref: TableRef, error: Exception) -> NotFound:
+    return NotFound(f"{ref}: that version cannot be read any more or does not exist: {_first(error)}", name="SNAPSHOT_NOT_FOUND")
+
+
+def _translated(error: Exception, ref: TableRef) -> LakelogError | None:
+    from deltalake.exceptions import DeltaError
+
+    first = _first(error)
+    if first.startswith(("SQL error", "Schema error")):
+        return None
+    if isinstance(error, PermissionError):
+        return NotReady(f"{ref}: it cannot be read ({first}). Make it readable for the user who runs this, or name another root.")
+    if isinstance(error, DeltaError) and BEYOND.search(first) and not MISSING.search(first):
+        return NotReady(
+            f"{ref} cannot be read without Spark: {first} Ask with --engine spark, or give the Lake a session.", name=UNSUPPORTED_FEATURE
+        )
+    if isinstance(error, (DeltaError, OSError, ValueError)) or type(error).__module__.startswith(("deltalake", "pyarrow", "_internal")):
+        return Damaged(f"{ref}: {first}. A file of the table is missing or broken; look at it, or restore the table, before going on.")
+    return None
+
+
+def _first(error: Exception) -> str:
+    """The first line of what an error says."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+
+
+def _commit(found: dict[str, Any], folder: str | None) -> dict[str, Any]:
+    """A commit as Spark's DESCRIBE HISTORY tells it, as far as lakelog looks at it."""
+    names = ("version", "operation", "userMetadata", "engineInfo", "userName", "userId")
+    commit = {name: found.get(name) for name in names}
+    ms = int(found.get("timestamp") or 0)
+    if folder is not None:
+        with contextlib.suppress(OSError):
+            ms = os.stat(os.path.join(folder, f"{found['version']:020}.json")).st_mtime_ns // 1_000_000
+    # As Spark's Python gives it: in the time zone of this process, without naming it.
+    commit["timestamp"] = datetime.datetime.fromtimestamp(ms / 1000)  # noqa: DTZ006
+    told = found.get("operationParameters") or {}
+    commit["operationParameters"] = {name: one if isinstance(one, (str, type(None))) else json.dumps(one) for name, one in told.items()}
+    commit["operation"] = commit["operation"] or ""
+    return commit
+
+
+def require_native(root: str) -> None:
+    """Refuse a root that cannot be read without Spark.
+
+    Raises:
+        InvalidRequest: saying why, and what to do.
+    """
+    reason = why_not(root)
+    if reason:
+        raise InvalidRequest(f"{root} cannot be read without Spark: {reason}. Give the Lake a session: Lake(local_session(), {root!r}).")

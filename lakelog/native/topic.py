@@ -1,0 +1,183 @@
+"""A topic with the reading verbs, without a JVM: what `lakelog.topic.Topic` answers, from the same tables."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakelog.delta import table_properties
+from lakelog.delta.table_properties import IDENTITY, PREFIX
+from lakelog.errors import UNSUPPORTED_FEATURE, NotReady, OffsetOutOfRange, TopicNotFound
+from lakelog.latest.status import status_of
+from lakelog.model import config, kinds
+from lakelog.model.config import TopicConfig
+from lakelog.model.names import TableRef
+from lakelog.model.ordering import OrderingRule
+from lakelog.model.point_in_time import At, is_name, moment
+from lakelog.model.records import Types, flat_columns
+from lakelog.model.topic_log import TopicLog
+from lakelog.native import latest, log
+from lakelog.native.rows import Rows
+from lakelog.native.table import Table, properties
+from lakelog.results import Snapshot, TopicDescription, TopicStatus
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+
+
+def needs_spark(verb: str, root: str) -> NotReady:
+    """The refusal of a verb that Spark carries out, by a Lake without a session."""
+    return NotReady(
+        f"{verb} needs Spark, and this Lake was opened without a session. Give it one: Lake(local_session(), {root!r}), or on a cluster its own"
+        " session.", name="NEEDS_SPARK",
+    )  # fmt: skip
+
+
+@dataclass(repr=False)
+class NativeTopic:
+    """A topic of a `Lake` without a session: the verbs that only read. Every verb reads the configuration anew."""
+
+    root: str
+    name: str
+    clock: Callable[[], int]
+    lake_defaults: Callable[[], Mapping[str, str]]
+
+    def __post_init__(self) -> None:
+        self.bronze = TableRef.of(self.root, self.name, "bronze")
+        self.silver = TableRef.of(self.root, self.name, "silver")
+        self.refresh()
+
+    def __getattr__(self, verb: str) -> Any:
+        if verb.startswith("_"):
+            raise AttributeError(verb)
+        raise needs_spark(f"topic.{verb}", self.root)
+
+    def __repr__(self) -> str:
+        kinds_told = f"key {self.key.simpleString()}, value {self.value.simpleString()}"
+        return f"<Topic {self.name}: root {self.root}, {kinds_told}, partitions {self.partitions}, rule {self.rule}>"
+
+    def refresh(self) -> None:
+        """Read the topic's properties.
+
+        Raises:
+            TopicNotFound: there is no such topic, or a table that is not lakelog's.
+            InvalidConfig: a newer lakelog wrote it.
+        """
+        stored = properties(self.bronze)
+        if stored is None or IDENTITY not in stored:
+            raise TopicNotFound(f"There is no topic {self.name} in {self.root}.")
+        table_properties.require_readable(str(self.bronze), stored)
+        sides = kinds.from_json(stored[f"{PREFIX}topic.types"])
+        self.key, self.value = sides["key"].dataType, sides["value"].dataType
+        self.uuid = stored[IDENTITY]
+        self.partitions = int(stored[f"{PREFIX}topic.partitions"])
+        own = {name: stored[PREFIX + name] for name in config.SETTINGS if PREFIX + name in stored}
+        self.config = TopicConfig(own, self.lake_defaults())
+        self.rule = OrderingRule.from_config(self.config)
+
+    # ---- reading ----
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of `latest`, from what was last read."""
+        return [name for name, _, _ in flat_columns(self.key, self.value)] + list(latest.SHOWN)  # type: ignore[arg-type]
+
+    def describe(self) -> TopicDescription:
+        """As `Topic.describe`."""
+        self.refresh()
+        settings = [{"name": one.name, "value": one.value, "origin": one.origin, "says": one.says} for one in self.config.effective()]
+        return TopicDescription(
+            self.name, self.uuid, self.key.simpleString(), self.value.simpleString(), self.partitions, str(self.rule),
+            str(self.bronze), str(self.silver), settings, self.config.warnings(),
+        )  # fmt: skip
+
+    def ends(self) -> dict[int, int]:
+        """As `Topic.ends`."""
+        return log.log_end(Table(self.bronze), self.partitions).ends()
+
+    def status(self) -> TopicStatus:
+        """As `Topic.status`. Cost: of silver the flags are read, of the log its control column."""
+        self.refresh()
+        now = self.clock()
+        # In this order: an end read first could lie before what a merge has folded meanwhile.
+        silver = latest.opened(self.silver)
+        state = latest.progress(silver)
+        bronze = Table(self.bronze)
+        end = log.log_end(bronze, self.partitions)
+        age = log.oldest_age(bronze, state.next, end.ends(), now)
+        return status_of(self._log(), self.name, state, end, latest.held(silver), log.count(bronze), age)
+
+    def latest(self, at: At = None) -> Rows:
+        """As `Topic.latest`, as rows of this process: ``toArrow()``, ``collect()``, or one after the other."""
+        return latest.shown(self._silver(at), self.key, self.value, deleted=False)
+
+    def deleted(self, at: At = None) -> Rows:
+        """As `Topic.deleted`, as rows of this process."""
+        return latest.shown(self._silver(at), self.key, self.value, deleted=True)
+
+    def to_arrow(self, at: At = None) -> pyarrow.Table:
+        """`latest` as an Arrow table."""
+        return self.latest(at).toArrow()
+
+    def to_pandas(self, at: At = None) -> pandas.DataFrame:
+        """`latest` as a pandas DataFrame."""
+        return self.to_arrow(at).to_pandas()
+
+    def read(self, partition: int | None = None, offset: int | None = None, limit: int | None = None) -> Rows:
+        """As `Topic.read`, as rows of this process.
+
+        Raises:
+            OffsetOutOfRange: ``offset`` is beyond the log end of the partition (of every partition, when none is named).
+            InvalidRequest: there is no such partition.
+        """
+        self.refresh()
+        bronze = Table(self.bronze)
+        if partition is not None:
+            log.require_partition(bronze, partition, self.partitions)
+        if offset is not None:
+            end = log.log_end(bronze, self.partitions)
+            wanted = [partition] if partition is not None else sorted(end.tails)
+            start, last = min(end.starts()[index] for index in wanted), max(end.ends()[index] for index in wanted)
+            if not start <= offset <= last:
+                raise OffsetOutOfRange(
+                    f"{self.name}: offset {offset} is out of range: the log holds offsets [{start}, {last}).", offset=offset, start=start, end=last
+                )  # fmt: skip
+        found = log.records(bronze, self.value, partition=partition, offset=offset).orderBy("partition", "offset")
+        return found if limit is None else found.limit(limit)
+
+    def require_sound(self) -> None:
+        """Raise `Damaged` where the latest table is not as lakelog left it."""
+        latest.progress(latest.opened(self.silver))
+
+    # ---- what the verbs share ----
+
+    def _silver(self, at: At) -> Table:
+        """Silver now, where it is sound; or at a version or time.
+
+        Raises:
+            NotReady: ``at`` is a snapshot, which Spark finds.
+        """
+        if isinstance(at, str) and at.lower() == "now":
+            at = None
+        if isinstance(at, Snapshot) or is_name(at):
+            raise NotReady(
+                f"{self.name}: a snapshot ({at}) is looked up by Spark: give the Lake a session, or ask for silver's version or a time.",
+                name=UNSUPPORTED_FEATURE,
+            )
+        point = moment(at)
+        if point is None:
+            table = latest.opened(self.silver)
+            latest.progress(table)
+            return table
+        return Table(self.silver, Table(self.silver).version_at(point) if isinstance(point, datetime.datetime) else point)
+
+    def _log(self) -> TopicLog:
+        """The topic as the decisions of log/ and latest/ take it; no session is in it."""
+        types = Types(self.key, self.value)  # type: ignore[arg-type]
+        absent: Any = None
+        return TopicLog(
+            self.name, self.root, self.uuid, absent, self.bronze, self.silver, types, self.partitions, self.config, self.rule
+        )  # fmt: skip

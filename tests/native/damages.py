@@ -1,0 +1,123 @@
+"""What can have happened to the files of a topic behind lakelog's back, each by the files alone or by another writer (delta-rs)."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+Damage = Callable[[Path, Path], None]
+
+
+def commits(table: Path) -> list[Path]:
+    return sorted((table / "_delta_log").glob("*.json"))
+
+
+def rewritten(table: Path, old: str, new: str) -> None:
+    """Put other words into all commits of a table; without the checksums by which Spark would notice."""
+    assert any(old in file.read_text() for file in commits(table)), f"{table} does not hold {old}"
+    for file in commits(table):
+        file.write_text(file.read_text().replace(old, new))
+    for file in (table / "_delta_log").glob("*.crc"):
+        file.unlink()
+    for file in (table / "_delta_log").glob(".*.crc"):
+        file.unlink()
+
+
+def data_files(table: Path) -> list[Path]:
+    return sorted(file for file in table.rglob("*.parquet") if "_delta_log" not in file.parts)
+
+
+def rows_like(table: Path, **values: object) -> None:
+    """Append a copy of a row to a table, with other values, as a writer that does not know lakelog would."""
+    import pyarrow
+    from deltalake import DeltaTable, write_deltalake
+
+    known = DeltaTable(str(table))
+    schema = pyarrow.schema(known.schema().to_arrow())
+    made = {field.name: pyarrow.array([values.get(field.name)], field.type) for field in schema}
+    write_deltalake(known, pyarrow.table(made), mode="append")
+
+
+def deleted(table: Path, where: str) -> None:
+    from deltalake import DeltaTable
+
+    DeltaTable(str(table)).delete(where)
+
+
+def restored(table: Path, version: int) -> None:
+    from deltalake import DeltaTable
+
+    DeltaTable(str(table)).restore(version)
+
+
+def compacted(table: Path) -> None:
+    from deltalake import DeltaTable
+
+    DeltaTable(str(table)).optimize.compact()
+
+
+def version_of(table: Path) -> int:
+    return int(commits(table)[-1].stem)
+
+
+def _of(lake: Path, topic: Path) -> Path:
+    return lake / "_lakelog" / "runs"
+
+
+DAMAGES: dict[str, Damage] = {
+    "silver-gone": lambda lake, topic: shutil.rmtree(topic / "silver"),
+    "silver-log-gone": lambda lake, topic: shutil.rmtree(topic / "silver" / "_delta_log"),
+    "silver-control-rows-deleted": lambda lake, topic: deleted(topic / "silver", "bucket = -1"),
+    "silver-all-deleted": lambda lake, topic: deleted(topic / "silver", "partition >= 0"),
+    "silver-control-row-twice": lambda lake, topic: rows_like(topic / "silver", bucket=-1, partition=0, offset=5, epoch=0, control="{}"),
+    "silver-foreign-row": lambda lake, topic: rows_like(topic / "silver", bucket=0, partition=0, offset=5, epoch=0, tombstone=False),
+    "silver-restored": lambda lake, topic: restored(topic / "silver", 0),
+    "silver-compacted": lambda lake, topic: compacted(topic / "silver"),
+    "silver-files-gone": lambda lake, topic: [file.unlink() for file in data_files(topic / "silver")],
+    "silver-files-cut": lambda lake, topic: [file.write_bytes(file.read_bytes()[:40]) for file in data_files(topic / "silver")],
+    "silver-commit-garbage": lambda lake, topic: commits(topic / "silver")[-1].write_text("{garbage"),
+    "bronze-foreign-row": lambda lake, topic: rows_like(topic / "bronze", partition=0, segment=0, offset=10_000, tombstone=False),
+    "bronze-rows-deleted": lambda lake, topic: deleted(topic / "bronze", '"offset" = 1'),
+    "bronze-state-deleted": lambda lake, topic: deleted(topic / "bronze", "segment = -1"),
+    "bronze-restored": lambda lake, topic: restored(topic / "bronze", version_of(topic / "bronze") - 1),
+    "bronze-compacted": lambda lake, topic: compacted(topic / "bronze"),
+    "bronze-files-gone": lambda lake, topic: [file.unlink() for file in data_files(topic / "bronze")],
+    "bronze-files-cut": lambda lake, topic: [file.write_bytes(b"PAR1") for file in data_files(topic / "bronze")],
+    "bronze-commit-garbage": lambda lake, topic: commits(topic / "bronze")[-1].write_text("{garbage"),
+    "bronze-first-commit-gone": lambda lake, topic: commits(topic / "bronze")[0].unlink(),
+    "bronze-log-empty": lambda lake, topic: [file.unlink() for file in (topic / "bronze" / "_delta_log").iterdir() if file.is_file()],
+    "bronze-gone": lambda lake, topic: shutil.rmtree(topic / "bronze"),
+    "bronze-without-identity": lambda lake, topic: rewritten(topic / "bronze", "lakelog.topic.uuid", "lakelog.topic.other"),
+    "bronze-other-identity": lambda lake, topic: rewritten(topic / "bronze", 'lakelog.topic.uuid":"', 'lakelog.topic.uuid":"x'),
+    "bronze-newer-format": lambda lake, topic: rewritten(topic / "bronze", '"lakelog.format":"2"', '"lakelog.format":"9"'),
+    "lake-newer-format": lambda lake, topic: rewritten(_of(lake, topic), '"lakelog.format":"2"', '"lakelog.format":"9"'),
+    "lake-without-format": lambda lake, topic: rewritten(_of(lake, topic), "lakelog.format", "lakelog.other"),
+    "lake-gone": lambda lake, topic: shutil.rmtree(lake / "_lakelog"),
+    "lake-commit-garbage": lambda lake, topic: commits(_of(lake, topic))[-1].write_text("{garbage"),
+    "topic-gone": lambda lake, topic: shutil.rmtree(topic),
+}  # fmt: skip
+
+
+def damaged(source: Path, target: Path, topic: str, damage: str) -> Path:
+    """A copy of a lake with this topic alone, damaged."""
+    target.mkdir(parents=True)
+    for name in ("_lakelog", topic):
+        shutil.copytree(source / name, target / name)
+    for file in commits(target / "_lakelog" / "runs"):
+        lines = []
+        for line in file.read_text().splitlines():
+            found = json.loads(line)
+            if "metaData" in found:
+                kept = found["metaData"]["configuration"]
+                found["metaData"]["configuration"] = {
+                    name: text for name, text in kept.items() if not name.startswith("lakelog.lake.topic.") or name.endswith(f".{topic}")
+                }
+            lines.append(json.dumps(found, separators=(",", ":")))
+        file.write_text("\n".join(lines) + "\n")
+        (file.parent / f".{file.name}.crc").unlink(missing_ok=True)
+    for file in (target / "_lakelog" / "runs" / "_delta_log").glob("*.crc"):
+        file.unlink()
+    DAMAGES[damage](target, target / topic)
+    return target

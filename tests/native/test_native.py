@@ -1,0 +1,130 @@
+"""Reading without a JVM: from Python without a session, and as commands that start no Java."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from lakelog import Damaged, InvalidRequest, Lake, NotFound, NotReady, TopicNotFound
+from tests.conftest import NOON, Answer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+READING = ("topic list", "topic describe orders", "lake describe", "status", "latest orders", "latest orders --deleted --json", "read orders",
+           "latest orders --at 0", "sql --engine duckdb 'select * from orders'")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A lake with one topic: two live keys, a deleted one, and a record that waits for a merge."""
+    folder = str(tmp_path_factory.mktemp("native") / "lake")
+    orders = Lake(spark, folder, clock=lambda: NOON).create_topic(
+        "orders", key="id INT", value="price DECIMAL(5,2), at TIMESTAMP", partitions=2
+    )
+    orders.append([{"key": {"id": n}, "value": {"price": "1.50", "at": 1}, "partition": n % 2} for n in range(3)]
+                  + [{"key": {"id": 2}, "tombstone": True, "partition": 0}])  # fmt: skip
+    orders.merge()
+    orders.append([{"key": {"id": 9}, "headers": [["seq", 1]], "value": None, "tombstone": True, "partition": 1}])
+    return folder
+
+
+def test_a_lake_without_a_session_answers_what_one_with_a_session_does(spark: SparkSession, root: str) -> None:
+    native, through_spark = Lake(root, clock=lambda: NOON + 5), Lake(spark, root, clock=lambda: NOON + 5)
+    assert native.topics() == through_spark.topics() == ["orders"]
+    assert native.describe() == through_spark.describe()
+    mine, other = native.topic("orders"), through_spark.topic("orders")
+    assert mine.describe() == other.describe()
+    assert mine.status() == other.status()
+    assert mine.status().unmerged_age_ms == 5
+    for kept in ("latest", "deleted"):
+        ours, theirs = (getattr(one, kept)().orderBy("_partition", "_offset").toArrow() for one in (mine, other))
+        assert ours.to_pylist() == theirs.to_pylist()
+        assert ours.schema.names == theirs.schema.names
+    assert (
+        [row["offset"] for row in mine.read(partition=1).collect()]
+        == [row["offset"] for row in other.read(partition=1).collect()]
+        == [0, 1]
+    )
+
+
+def test_what_needs_spark_says_how_to_give_one(root: str) -> None:
+    lake = Lake(root)
+    topic = lake.topic("orders")
+    for verb in (lambda: topic.append([]), topic.merge, lambda: lake.create_topic("another"), lambda: lake.sql("SELECT 1"), lake.upgrade):
+        with pytest.raises(NotReady, match="local_session"):
+            verb()
+    assert lake.sql("SELECT id FROM orders ORDER BY id", engine="duckdb").collect() == [(0,), (1,)]
+
+
+def test_what_is_not_there_is_named_as_through_spark(root: str, tmp_path: Path) -> None:
+    with pytest.raises(TopicNotFound, match="Did you mean orders"):
+        Lake(root).topic("order")
+    with pytest.raises(NotFound) as error:
+        Lake(root).topic("orders").latest(at=99)
+    assert error.value.name == "SNAPSHOT_NOT_FOUND"
+    with pytest.raises(NotFound) as error:
+        Lake(str(tmp_path)).topics()
+    assert error.value.name == "NOT_A_LAKE"
+    for wrong in ("main.lakelog", "hdfs://host/lake"):
+        with pytest.raises(InvalidRequest, match="cannot be read without Spark"):
+            Lake(wrong)
+    with pytest.raises(InvalidRequest):
+        Lake()  # type: ignore[call-arg]
+
+
+def test_a_latest_table_without_its_control_rows_is_damaged(root: str, tmp_path: Path) -> None:
+    import shutil
+
+    from deltalake import DeltaTable
+
+    shutil.copytree(root, tmp_path / "lake")
+    DeltaTable(str(tmp_path / "lake" / "orders" / "silver")).delete("bucket = -1")
+    topic = Lake(str(tmp_path / "lake")).topic("orders")
+    with pytest.raises(Damaged, match="control rows"):
+        topic.latest()
+    assert topic.latest(at=1).count() == 2
+
+
+def test_reading_commands_start_no_java(root: str) -> None:
+    """Not one process is started; and where no Java can be found, they answer all the same."""
+    environment = {**os.environ, "PATH": "/nonexistent", "JAVA_HOME": "/nonexistent"}
+    script = f"import shlex; from lakelog.cli.main import main\nfor one in {READING!r}: assert main(['--root', {root!r}, *shlex.split(one)]) == 0"
+    script += "\nimport sys; assert 'pyspark' not in sys.modules"
+    with subprocess.Popen([sys.executable, "-c", script], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as running:
+        watched, children = psutil.Process(running.pid), set()
+        while running.poll() is None:
+            children |= {child.pid for child in watched.children(recursive=True)}
+            time.sleep(0.01)
+        assert running.stderr is not None
+        assert running.returncode == 0, running.stderr.read().decode()
+    assert not children
+
+
+def test_the_engine_is_chosen_by_hand_or_by_what_can_be_read(cli: Callable[..., Answer], root: str) -> None:
+    assert cli(f"--root {root} topic list --engine fast").code == 2
+    assert cli("--root main.lakelog topic list --engine native").code == 2
+    assert cli(f"--root {root} sql --engine native 'SELECT 1'").code == 2
+
+
+def test_sql_in_duckdb(cli: Callable[..., Answer], root: str) -> None:
+    def asked(query: str, *more: str) -> Answer:
+        return cli(["--root", root, "sql", "--engine", "duckdb", *more, query])
+
+    counted = asked("SELECT (SELECT count(*) FROM orders) + 10 * (SELECT count(*) FROM orders_deleted) + 100 * (SELECT count(*) FROM orders_log) AS n",
+                    "--format", "csv")  # fmt: skip
+    assert counted.out == "n\n512\n"
+    assert asked("SELECT count(*) AS n FROM orders", "--format", "csv", "--at", "0").out == "n\n0\n"
+    for query, name in (("DELETE FROM orders", "NOT_A_QUERY"), ("SELECT * FROM nope", "UNKNOWN_TABLE"), ("SELECT nope FROM orders", "INVALID_QUERY"),
+                        ("SELECT 1; SELECT 2", "NOT_A_QUERY"), ("SELECT FROM", "INVALID_QUERY")):  # fmt: skip
+        refused = asked(query)
+        assert refused.code in (2, 5), refused
+        assert f"({name})" in refused.err
