@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from tests.conftest import NOON, Answer
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+AT = datetime.datetime(2026, 5, 6, 12, 0, 0, 1, datetime.timezone.utc)
 READING = ("topic list", "topic describe orders", "lake describe", "status", "latest orders", "latest orders --deleted --json", "read orders",
            "latest orders --at 0", "sql --engine duckdb 'select * from orders'")  # fmt: skip
 
@@ -30,7 +32,7 @@ def root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
     orders = Lake(spark, folder, clock=lambda: NOON).create_topic(
         "orders", key="id INT", value="price DECIMAL(5,2), at TIMESTAMP", partitions=2
     )
-    orders.append([{"key": {"id": n}, "value": {"price": "1.50", "at": 1}, "partition": n % 2} for n in range(3)]
+    orders.append([{"key": {"id": n}, "value": {"price": "1.50", "at": AT}, "partition": n % 2} for n in range(3)]
                   + [{"key": {"id": 2}, "tombstone": True, "partition": 0}])  # fmt: skip
     orders.merge()
     orders.append([{"key": {"id": 9}, "headers": [["seq", 1]], "value": None, "tombstone": True, "partition": 1}])
@@ -59,7 +61,13 @@ def test_a_lake_without_a_session_answers_what_one_with_a_session_does(spark: Sp
 def test_what_needs_spark_says_how_to_give_one(root: str) -> None:
     lake = Lake(root)
     topic = lake.topic("orders")
-    for verb in (lambda: topic.append([]), topic.merge, lambda: lake.create_topic("another"), lambda: lake.sql("SELECT 1"), lake.upgrade):
+    for verb in (
+        lambda: topic.append([]),
+        lambda: topic.merge(),
+        lambda: lake.create_topic("another"),
+        lambda: lake.sql("SELECT 1"),
+        lake.upgrade,
+    ):
         with pytest.raises(NotReady, match="local_session"):
             verb()
     assert lake.sql("SELECT id FROM orders ORDER BY id", engine="duckdb").collect() == [(0,), (1,)]
@@ -78,7 +86,7 @@ def test_what_is_not_there_is_named_as_through_spark(root: str, tmp_path: Path) 
         with pytest.raises(InvalidRequest, match="cannot be read without Spark"):
             Lake(wrong)
     with pytest.raises(InvalidRequest):
-        Lake()  # type: ignore[call-arg]
+        Lake(None)
 
 
 def test_a_latest_table_without_its_control_rows_is_damaged(root: str, tmp_path: Path) -> None:

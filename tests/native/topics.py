@@ -6,6 +6,8 @@ import datetime
 from decimal import Decimal
 from typing import Any
 
+import pytest
+
 from lakelog import Lake
 
 UTC = datetime.timezone.utc
@@ -63,7 +65,8 @@ def _rules(lake: Lake, clock: Any) -> None:
     headed.append([{"key": f"k{n % 3}", "value": f"v{n}", "headers": [["seq", 10 - n]] if n % 4 else []} for n in range(12)])
     headed.append([{"key": "k0", "tombstone": True}, {"key": "k1", "tombstone": True, "headers": [["seq", 99]]}])
     headed.merge()
-    lake.create_topic("blank", config={"compaction.strategy": "header"})
+    with pytest.warns(UserWarning, match="without a header name"):
+        lake.create_topic("blank", config={"compaction.strategy": "header"})
     dated = lake.create_topic("dated", key="STRING", value="v BIGINT, w STRING", partitions=3,
                               config={"compaction.strategy": "column", "compaction.strategy.column": "v, w"})  # fmt: skip
     dated.append([{"key": f"k{n}", "value": {"v": n, "w": None}} for n in range(20)])
