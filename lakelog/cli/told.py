@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from lakelog.cli.output import count, line, spans, table
-from lakelog.results import Maintained, Requeued, Restored, Snapshot, SnapshotDeleted
+from lakelog.quality_results import Requeued
+from lakelog.results import Maintained, Restored, Snapshot, SnapshotDeleted
 
 
 def snapshot_taken(result: Snapshot) -> None:
