@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 RESTORED, GATE_FAILED = "RESTORED", "GATE_FAILED"
-# What is told of a record beside the record: why it is here, the rules it broke, where it came from, its token, since when, the raw input.
-ABOUT = ("reason", "rules", "source", "token", "time", "raw")
-# What is kept beside that: the batch that it was to be part of, its position in the request, an identity within the batch, how many records of its
-# partition that were let in stand before it, where the log ended, what makes the batch known again; the requeue that has it in hand; what became
-# of it (NULL: it is here), when, and why.
+# What is told of a record beside the record: why it is here, the rules it broke, where it came from, its token, since when, the raw input, the batch
+# that it was to be part of, its position in the request.
+ABOUT = ("reason", "rules", "source", "token", "time", "raw", "batch", "record")
+# What is kept beside that: an identity within the batch, how many records of its partition that were let in stand before it, where the log
+# ended, what makes the batch known again; the requeue that has it in hand; what became of it (NULL: it is here), when, and why.
 KEPT = {
     "batch": "string", "record": "bigint", "identity": "string", "position": "bigint", "log_end": "bigint", "digest": "string",
     "claim": "string", "outcome": "string", "closed_at": "timestamp", "note": "string",
@@ -240,7 +240,7 @@ def _merged(log: TopicLog, chosen: DataFrame, clause: str, **more: Column) -> No
 def _about(given: Mapping[str, Column]) -> list[Column]:
     from pyspark.sql import functions as F
 
-    kinds = {**dict.fromkeys(ABOUT, "string"), "rules": "array<string>", "time": "timestamp", **KEPT}
+    kinds: dict[str, str] = {**dict.fromkeys(ABOUT, "string"), "rules": "array<string>", "time": "timestamp", **KEPT}
     return [given.get(name, F.lit(None)).cast(kind).alias(name) for name, kind in kinds.items()]
 
 

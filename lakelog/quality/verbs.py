@@ -125,7 +125,8 @@ class QualityVerbs:
         """The records that are not in the log: after a restore those that left it, of a gated topic those that were put aside.
 
         Columns: those of `read`, and ``reason``, ``rules`` (those that the record breaks), ``source``, ``token``, ``time``, ``raw`` (the input of
-        one that cannot be read). In no order.
+        one that cannot be read), ``batch`` and ``record`` (its position in the request). In no order; `lakelog quarantine list` orders them by
+        time, batch, epoch, partition, offset and record.
 
         Args:
             rule: only those that break this one.

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent.parent
 FLOORS: dict[str, tuple[str, ...]] = {
     "cli": (
         "settings", "root", "interrupt", "failure", "input", "progress", "output", "told", "rows", "doctor", "demo", "context", "topics",
-        "snapshots", "readers", "main",
+        "snapshots", "quality", "readers", "main",
     ),
     "lake": ("query", "lake_table", "lake_snapshots", "lake_import", "lake"),
     "": ("reading", "retention", "topic", "commit_log"),

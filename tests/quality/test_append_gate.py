@@ -27,6 +27,7 @@ def record(key: int | None, status: str | None = "new", amount: Any = 1, **more:
     return {"key": key, "value": {"status": status, "amount": amount}, **more}
 
 
+FRESH = "SELECT max(_timestamp) FROM {batch} HAVING max(_timestamp) < '2020-01-01'"
 GOOD = [record(1), record(2, "shipped", 2000), record(3)]
 MIXED = [record(1), record(2, "lost"), record(3, amount=-1), record(None), record(4, "lost", -2), record(5, amount="x"), record(6)]
 
@@ -51,7 +52,8 @@ def test_records_that_break_rules_are_put_aside_and_the_others_flow(lake: Lake, 
     between = "column_values_to_be_between(amount)"
     assert aside(orders) == sorted(
         [
-            (2, ("status_known",), "GATE_FAILED", "day-1"), (3, (between,), "GATE_FAILED", "day-1"), (None, ("INVALID_RECORD",), "INVALID_RECORD", "day-1"),
+            (2, ("status_known",), "GATE_FAILED", "day-1"), (3, (between,), "GATE_FAILED", "day-1"),
+            (None, ("INVALID_RECORD",), "INVALID_RECORD", "day-1"),
             (4, ("status_known", between), "GATE_FAILED", "day-1"), (5, ("INVALID_RECORD",), "INVALID_RECORD", "day-1"),
         ], key=repr,
     )  # fmt: skip
@@ -105,8 +107,7 @@ def test_rules_about_the_batch_as_a_whole_refuse_it(lake: Lake, tmp_path: Path, 
     orders = topic(
         lake, tmp_path, *RULES, figure("few_aside", "quarantined_share", max_value=0.2), figure("some", "records", min_value=1),
         {"type": "expect_groups_to_be_unique", "kwargs": {"columns": ["key"], "name": "keys_once"}, "description": "a key once"},
-        {"type": "expect_query_to_return_no_rows", "kwargs": {"name": "fresh", "query": "SELECT max(_timestamp) FROM {batch} HAVING max(_timestamp) < '2020-01-01'"},
-         "description": "not older than 2020"},
+        {"type": "expect_query_to_return_no_rows", "kwargs": {"name": "fresh", "query": FRESH}, "description": "not older than 2020"},
         stock("expect_table_row_count_to_be_between", max_value=4),
     )  # fmt: skip
     before = versions(lake.root, "orders")
