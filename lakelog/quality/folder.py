@@ -50,4 +50,5 @@ def _suite(log: TopicLog, door: str, *, always: bool) -> Suite | None:
     if own not in texts and not always:
         return None
     files = [(f"{folder}/{common}", texts[common]) if common in texts else shipped(door)]
-    return suite(log.name, door, [*files, *[(f"{folder}/{own}", texts[own])] * (own in texts)])
+    # A topic may be called default; then the suites are its own.
+    return suite(log.name, door, [*files, *[(f"{folder}/{own}", texts[own])] * (own in texts and own != common)])

@@ -104,8 +104,11 @@ class AppendGate:
         self.verdict = verdict
         if not (splits and found.aside):
             return None
-        batch_id = self._identity(found, token)
-        quarantine.put_aside(self.log, found, batch=batch_id, token=token, ends=end.ends(), epoch=end.epoch, now=self.now)
+        before = self._earlier(found, token)
+        batch_id = before or uuid.uuid4().hex
+        quarantine.put_aside(
+            self.log, found, batch=batch_id, token=token, ends=end.ends(), epoch=end.epoch, again=before is not None, now=self.now
+        )
         return batch_id
 
     def withdraw(self, batch_id: str) -> None:
@@ -165,8 +168,8 @@ class AppendGate:
         )  # fmt: skip
         return refusal
 
-    def _identity(self, found: Screening, token: str | None) -> str:
-        """The identity of the batch: that of an earlier try that put records aside and was cut off, else a new one."""
+    def _earlier(self, found: Screening, token: str | None) -> str | None:
+        """The identity under which an earlier try put records of this batch aside, and was cut off before the others were written."""
         tried = quarantine.batches_like(self.log, token=token, digest=found.digest)
         written = {batch for batch, _ in extent.batch_starts(self.log, tried)}
-        return next((batch for batch in tried if batch not in written), None) or uuid.uuid4().hex
+        return next((batch for batch in tried if batch not in written), None)

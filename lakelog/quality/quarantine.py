@@ -79,7 +79,9 @@ def put(log: TopicLog, leave: Mapping[int, int], *, source: str, now: int) -> No
     )
 
 
-def put_aside(log: TopicLog, found: Screening, *, batch: str, token: str | None, ends: Mapping[int, int], epoch: int, now: int) -> None:
+def put_aside(
+    log: TopicLog, found: Screening, *, batch: str, token: str | None, ends: Mapping[int, int], epoch: int, again: bool, now: int
+) -> None:
     """Put the records of a request aside that a gate keeps out; again with the same ``batch``, and those that are there stay as they are.
 
     What an earlier try put aside of this batch, and this one does not, goes: its records were mended in between.
@@ -91,6 +93,7 @@ def put_aside(log: TopicLog, found: Screening, *, batch: str, token: str | None,
         token: the caller's name for the batch.
         ends: partition to the log end, as the append found it.
         epoch: the log's generation.
+        again: an earlier try put records of the batch aside.
         now: the time in milliseconds.
 
     Cost: `screening.aside`, written by one MERGE.
@@ -110,11 +113,12 @@ def put_aside(log: TopicLog, found: Screening, *, batch: str, token: str | None,
     }  # fmt: skip
     given = {"offset": F.lit(None).cast("bigint"), "epoch": F.lit(epoch)}
     record = [given.get(name, F.col(name)).alias(name) for name in RECORD_COLUMNS]
+    mended = f" WHEN NOT MATCHED BY SOURCE AND t.batch = {literal(batch)} AND t.outcome IS NULL THEN DELETE"
     tables.merge(
         rows.select(*record, *_about(about)),
         log.quarantine,
         on=f"t.batch = {literal(batch)} AND t.batch = s.batch AND t.identity = s.identity",
-        clauses=f"WHEN NOT MATCHED THEN INSERT * WHEN NOT MATCHED BY SOURCE AND t.batch = {literal(batch)} AND t.outcome IS NULL THEN DELETE",
+        clauses=f"WHEN NOT MATCHED THEN INSERT *{mended if again else ''}",
         scatter=False,
     )
 

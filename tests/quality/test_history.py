@@ -93,11 +93,9 @@ def appended(topic: Topic, records: list[Record], clock: Clock, folder: Path, st
     return starts
 
 
-LONG = [pytest.param("requests", rule, marks=pytest.mark.long) for rule in ("timestamp", "header")]
-LONG += [pytest.param("kafka", rule, marks=pytest.mark.long) for rule in ("offset", "timestamp", "header")]
-
-
-@pytest.mark.parametrize(("repository", "strategy"), ["requests-offset".split("-"), *LONG])
+@pytest.mark.long
+@pytest.mark.parametrize("strategy", ["offset", "timestamp", "header"])
+@pytest.mark.parametrize("repository", ["requests", "kafka"])
 def test_a_damaged_history_is_put_aside_and_comes_back_in_its_right_order(
     repository: str, strategy: str, lake: Lake, clock: Clock, tmp_path: Path
 ) -> None:

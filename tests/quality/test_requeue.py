@@ -37,7 +37,7 @@ def test_requeued_records_are_mended_and_never_overwrite_newer_ones_unasked(lake
     with pytest.raises(InvalidRequest, match="Did you mean status"):
         orders.requeue(rule="status_known", fix={"statsu": "lower(status)"})
     with pytest.raises(GateFailed):
-        orders.requeue(rule="status_known")
+        orders.requeue(rule="status_known", overwrite=True)
     with pytest.raises(Refused) as error:
         orders.requeue(rule="status_known", fix={"status": "lower(status)"})
     assert (error.value.name, error.value.details["keys"]) == ("WOULD_OVERWRITE", ["2"]), "key 1 has no record behind the one put aside"
@@ -62,6 +62,7 @@ def test_requeued_records_are_mended_and_never_overwrite_newer_ones_unasked(lake
     assert orders.requeue().records == 0
 
 
+@pytest.mark.long
 def test_a_requeue_that_was_cut_off_or_is_slow_never_appends_twice(lake: Lake, tmp_path: Path) -> None:
     """Cut off before its append: the records are free again, and what is slow can no longer append them. Cut off behind it: they are closed."""
     orders = topic(lake, tmp_path)
