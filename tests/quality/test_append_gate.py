@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakelog import ExpectedOffsetMismatch, GateFailed, InvalidConfig, InvalidRecords
+from lakelog.quality import quarantine
 from tests.conftest import Clock
 from tests.quality.folders import figure, rows, stock, write
 from tests.tables import versions
@@ -161,3 +162,28 @@ def test_a_rule_that_cannot_be_evaluated_is_broken_and_one_that_is_not_known_a_m
     with pytest.raises(InvalidConfig, match="there is no such folder"):
         orders.append(GOOD)
     assert versions(lake.root, "orders") == before
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_batch_of_several_files_and_tasks_is_split_and_numbered_without_gaps(kept: bool, lake: Lake, tmp_path: Path) -> None:
+    """Files are read again by the write, a frame of unknown kind is kept: the order is the input's, and every place is known."""
+    orders = topic(lake, tmp_path, rows("not_seventh", "key % 7 <> 3"))
+    frame = lake.spark.range(1, 1001, 1, 5).selectExpr("CAST(id AS INT) AS key", "'new' AS status", "CAST(id AS INT) AS amount")
+    frame = frame.selectExpr("key", "named_struct('status', status, 'amount', amount) AS value")
+    if kept:
+        orders.append(frame.filter("rand() >= 0"))
+    else:
+        frame.write.option("maxRecordsPerFile", 60).parquet(str(tmp_path / "in"))
+        orders.append(str(tmp_path / "in"), format="parquet")
+    good = [key for key in range(1, 1001) if key % 7 != 3]
+    held = [row["key"] for row in orders.read().orderBy("offset").collect()]
+    assert (sorted(held), orders.ends()) == (good, {0: len(good)})
+    found = quarantine.rows(orders.log).select("key", "record", "position").orderBy("record").collect()
+    assert sorted(row["key"] for row in found) == [key for key in range(1, 1001) if key % 7 == 3]
+    assert len({row["record"] for row in found}) == len(found)
+    for row in found:
+        # Within a file the order is that of the keys: who stood before is told by the record next to it in the log.
+        assert row["position"] == 0 or not 1 < row["key"] <= 1000 or held[row["position"] - 1] == row["key"] - 1 or not kept
+        assert row["position"] == row["record"] - sum(other["record"] < row["record"] for other in found)
+    assert orders.verify().problems == []

@@ -50,7 +50,7 @@ DAMAGES: list[tuple[Callable[[Record], None], set[str]]] = [
     (valued(mode="100666"), {MODE}),
     (valued(commit=None), {"column_values_to_not_be_null(commit)"}),
     (valued(blob=40), {INVALID}),
-    (valued(blob=None, mode="777"), {"blob_present", MODE}),
+    (valued(blob=None, mode="100777"), {"blob_present", MODE}),
 ]
 OF_TOMBSTONES = 4
 

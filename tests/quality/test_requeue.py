@@ -80,3 +80,20 @@ def test_a_requeue_that_was_cut_off_or_is_slow_never_appends_twice(lake: Lake, t
     assert (again.records, again.offsets, orders.quarantined().count()) == (1, {}, 0)
     assert sorted((row["key"], row["value"]["amount"]) for row in orders.read().collect()) == [(1, 1), (2, 2), (3, 1)]
     assert requeue.settled(log, lambda: quarantine.rows(log), orders._requeued, now=orders.clock) == 0
+
+
+@pytest.mark.long
+def test_in_several_partitions_newer_is_what_stands_behind_in_the_same_one(lake: Lake, tmp_path: Path) -> None:
+    suites = write(tmp_path / "suites", "orders", append=RULES)
+    config = {"quality.suites": suites, "quality.on.failure": "quarantine"}
+    orders = lake.create_topic("orders", key="INT", value="status STRING, amount INT", partitions=2, config=config)
+    orders.append([{**record(key), "partition": key % 2} for key in range(1, 6)])
+    batch = [(0, 1, 1), (1, 2, -1), (0, 1, -1), (1, 2, 1), (0, 3, -1), (1, 4, 1), (1, 4, -1)]
+    orders.append([{**record(10 * key, amount=amount), "partition": partition} for partition, key, amount in batch])
+    assert orders.requeue(dry_run=True).overwritten == ["20"]
+    orders.append([{**record(10), "partition": 0}])
+    orders.merge()
+    with pytest.raises(Refused) as error:
+        orders.requeue(fix={"amount": "abs(amount)"})
+    assert error.value.details["keys"] == ["10", "20"]
+    assert orders.requeue(key=30, fix={"amount": "3"}).offsets == {0: (5, 6)}
