@@ -70,8 +70,8 @@ class Mending:
                 " Nothing was written."
             )
         place = (F.row_number().over(Window.orderBy(*ORDER)) - 1).cast("bigint")
-        numbered = rows.drop(*[name for name in RECORD if name != "partition"]).withColumnRenamed("partition", "old_partition")
-        numbered = numbered.withColumn("n", place)
+        numbered = rows.withColumn("n", place).drop(*[name for name in RECORD if name != "partition"])
+        numbered = numbered.withColumnRenamed("partition", "old_partition")
         given = batch.located().select(*RECORD, "record").withColumnRenamed("record", "corrected_record")
         return numbered.join(given, F.col("n") == F.col("corrected_record")).drop("n", "corrected_record")
 
