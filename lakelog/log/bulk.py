@@ -29,8 +29,16 @@ from lakelog.results import Loaded
 IDENTITY_MOST = 1000
 
 
-def load(  # fmt: skip
-    log: TopicLog, name: str, request: Request, *, identity: str, chunk: int, now: int, tell: Callable[[int, int], None], problems: int = 20,
+def load(
+    log: TopicLog,
+    name: str,
+    request: Request,
+    *,
+    identity: str,
+    chunk: int,
+    now: int,
+    tell: Callable[[int, int], None],
+    problems: int = 20,
     gate: Gate | None = None,
 ) -> Loaded:
     """Write a request chunk by chunk.
