@@ -51,4 +51,6 @@ def _suite(log: TopicLog, door: str, *, always: bool) -> Suite | None:
         return None
     files = [(f"{folder}/{common}", texts[common]) if common in texts else shipped(door)]
     # A topic may be called default; then the suites are its own.
-    return suite(log.name, door, [*files, *[(f"{folder}/{own}", texts[own])] * (own in texts and own != common)])
+    if own in texts and own != common:
+        files.append((f"{folder}/{own}", texts[own]))
+    return suite(log.name, door, files)
