@@ -11,12 +11,13 @@ key, the winner under the topic's *ordering rule*. The folders are the architect
     operations/   what touches several tables of a topic: configure, repair, upgrade; intents, by which the next writer finishes them
     readers/      positions in the log: read from one on, told where one stands, begun with the latest table, registered
     snapshots/    states of silver that are named, kept, compared and restored; the lake's registry of them (KIP-630)
+    quality/      expectations before the log and the latest table, audits and their verdicts; the quarantine and its way back
     latest/       silver: the new part of the log is folded, compared with silver, written; views, status, verify
     log/          bronze: records are numbered and appended under a guard; the log's end and state; reading
     inputs/       a file, frame or list as a request: read, checked record by record, summed up
     delta/        everything that knows Delta, Spark's settings or the file system; foreign errors become lakelog's here
     model/        values and Spark expressions without I/O: records, ordering, config, segments, conditions, names
-    results.py    what verbs return (reader_results.py: those about readers); errors.py: what they raise
+    results.py    what verbs return (reader_results.py, quality_results.py: those about readers and quality); errors.py: what they raise
 
 Each wing's ``__init__`` says which way data takes through its files. Where a change goes: a new header encoding is an expression in
 ``model/ordering.py`` and a value of ``compaction.header.encoding`` in ``model/config.py``; a new source format is a reader in
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from lakelog.inputs.inference import types_like
     from lakelog.lake.lake import Lake
     from lakelog.model.ordering import OrderingRule
+    from lakelog.quality_results import Dropped, Finding, Initialized, Requeued, Verdict
     from lakelog.reader_results import Committed, Exported, GroupLag, Lag, Position, Truncated, Validated
     from lakelog.readers.bootstrap import Bootstrap
     from lakelog.readers.read import Fetched
@@ -64,7 +66,6 @@ if TYPE_CHECKING:
         Merged,
         PartitionStatus,
         Repaired,
-        Requeued,
         Restored,
         Snapshot,
         SnapshotDeleted,
@@ -84,21 +85,23 @@ _HOMES = {
     "inputs.inference": ("types_like",),
     "lake.lake": ("Lake",),
     "model.ordering": ("OrderingRule",),
+    "quality_results": ("Dropped", "Finding", "Initialized", "Requeued", "Verdict"),
     "reader_results": ("Committed", "Exported", "GroupLag", "Lag", "Position", "Truncated", "Validated"),
     "readers.bootstrap": ("Bootstrap",),
     "readers.read": ("Fetched",),
-    "results": ("Appended", "Loaded", "Maintained", "Merged", "PartitionStatus", "Repaired", "Requeued",
+    "results": ("Appended", "Loaded", "Maintained", "Merged", "PartitionStatus", "Repaired",
                 "Restored", "Snapshot", "SnapshotDeleted", "TopicDeleted", "TopicDescription", "TopicStatus", "Upgraded", "Verified"),
     "delta.session": ("local_session",),
     "topic": ("Topic",),
 }  # fmt: skip
 __version__ = "0.1.0"
 __all__ = [
-    "Appended", "Bootstrap", "CommitLog", "Committed", "Conflict", "Damaged", "ExpectedOffsetMismatch", "Exported", "FencedEpoch",
-    "Fetched", "GateFailed", "GroupLag", "Invalid", "InvalidConfig", "InvalidRecords", "InvalidRequest", "Lag", "Lake", "LakelogError",
-    "Loaded", "LogIncomplete", "Maintained", "Merged", "NotFound", "NotReady", "OffsetOutOfRange", "OrderingRule", "PartitionStatus",
-    "Position", "Refused", "Repaired", "Requeued", "Restored", "Snapshot", "SnapshotDeleted", "Topic", "TopicDeleted", "TopicDescription",
-    "TopicNotFound", "TopicStatus", "Truncated", "Upgraded", "Validated", "Verified", "VersionMismatch", "local_session", "types_like",
+    "Appended", "Bootstrap", "CommitLog", "Committed", "Conflict", "Damaged", "Dropped", "ExpectedOffsetMismatch", "Exported",
+    "FencedEpoch", "Fetched", "Finding", "GateFailed", "GroupLag", "Initialized", "Invalid", "InvalidConfig", "InvalidRecords",
+    "InvalidRequest", "Lag", "Lake", "LakelogError", "Loaded", "LogIncomplete", "Maintained", "Merged", "NotFound", "NotReady",
+    "OffsetOutOfRange", "OrderingRule", "PartitionStatus", "Position", "Refused", "Repaired", "Requeued", "Restored", "Snapshot",
+    "SnapshotDeleted", "Topic", "TopicDeleted", "TopicDescription", "TopicNotFound", "TopicStatus", "Truncated", "Upgraded",
+    "Validated", "Verdict", "Verified", "VersionMismatch", "local_session", "types_like",
 ]  # fmt: skip
 
 

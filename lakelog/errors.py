@@ -8,7 +8,7 @@
     │   ├── InvalidRequest                INVALID_REQUEST
     │   ├── InvalidRecords                INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE: a list by record
     │   └── NotReady                      NOT_READY: Java, the jars or an extra are missing
-    ├── GateFailed                     3  no, an expectation refused the records
+    ├── GateFailed                     3  no, expectations refused it: GATE_FAILED, GATE_BROKEN (one could not be evaluated)
     ├── Refused                        4  read again first; carries ``expected`` and ``actual``: RULE_CHANGED, SOURCE_CHANGED, …
     │   ├── ExpectedOffsetMismatch        EXPECTED_OFFSET_MISMATCH
     │   ├── VersionMismatch               VERSION_MISMATCH

@@ -51,7 +51,8 @@ class Appended(Result):
     """An append: partition to (first offset, end offset, exclusive); ``version`` is bronze's; None where nothing was written.
 
     ``repeated``: the token was known, this is the first append's answer. ``expected_offsets_checked``: None when no offset was expected, False
-    when the check is off (``check.expected.offsets``).
+    when the check is off (``check.expected.offsets``). Of a gated topic: how many records were put aside (``quarantined``), warnings (rule to
+    records that break it), and the ``run`` of the verdict.
     """
 
     topic: str
@@ -62,6 +63,9 @@ class Appended(Result):
     token: str | None = None
     repeated: bool = False
     expected_offsets_checked: bool | None = None
+    quarantined: int = 0
+    warnings: dict[str, int] = field(default_factory=dict)
+    run: str | None = None
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,7 @@ class Merged(Result):
     whose version equals the one they replaced, as a batch delivered twice does. ``invalid_versions``: records whose version header
     is unusable. ``unkeyed``: records without a key, which never reach silver. ``remaining``: records not merged yet (``max_records``).
     ``snapshot``: the id of the snapshot that was taken at the end of it (``max.snapshot.interval.ms``, ``max.record.bytes.between.snapshots``).
+    ``run``: of a gated topic that of the verdict.
     """
 
     topic: str
@@ -102,6 +107,7 @@ class Merged(Result):
     unkeyed: int = 0
     remaining: int = 0
     snapshot: str | None = None
+    run: str | None = None
 
 
 @dataclass(frozen=True)
@@ -185,16 +191,6 @@ class Maintained(Result):
 
 
 @dataclass(frozen=True)
-class Requeued(Result):
-    """Records of the quarantine that were appended again: partition to offsets [first, end) they got; ``dry_run``: would be."""
-
-    topic: str
-    records: int
-    offsets: dict[int, tuple[int, int]]
-    dry_run: bool = False
-
-
-@dataclass(frozen=True)
 class PartitionStatus(Result):
     """One partition: log start and log end offset, the offset up to which it is merged (exclusive), its active segment and that one's octets."""
 
@@ -210,7 +206,8 @@ class PartitionStatus(Result):
 class TopicStatus(Result):
     """Where a topic stands. Ages are milliseconds; ``counts`` are totals since the topic was created (or rebuilt).
 
-    ``intent``: the operation over several tables that was begun and is not finished; the next writing verb finishes it.
+    ``intent``: the operation over several tables that was begun and is not finished; the next writing verb finishes it. ``last_verdict``: what
+    the newest gate or audit said (run, door, outcome, version, at); ``good_version``: the newest version of the latest table that passed an audit.
     """
 
     topic: str
@@ -227,6 +224,8 @@ class TopicStatus(Result):
     partitions: list[PartitionStatus]
     counts: dict[str, int]
     intent: str | None = None
+    last_verdict: dict[str, Any] | None = None
+    good_version: int | None = None
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from lakelog.inputs.csv import CsvOptions
 from lakelog.inputs.sources import FileOptions, requested
 from lakelog.latest import merge, status, verify, views
 from lakelog.log import append, bronze, bulk
+from lakelog.log.append import AppendOptions
 from lakelog.log.state import require_whole
 from lakelog.log.tail import LogEnd, log_end, true_end
 from lakelog.model import config
@@ -25,6 +26,8 @@ from lakelog.model.ordering import OrderingRule
 from lakelog.model.records import Types, declared_type
 from lakelog.model.topic_log import TopicLog
 from lakelog.operations import configure, intents, repair
+from lakelog.quality.merge_gate import Acceptance
+from lakelog.quality.verbs import QualityVerbs
 from lakelog.results import Appended, Loaded, Merged, Repaired, TopicDescription, TopicStatus, Verified, html_table
 from lakelog.retention import LogRetention
 from lakelog.snapshots import point, take
@@ -43,7 +46,7 @@ LOGGER.addHandler(logging.NullHandler())
 
 
 @dataclass(repr=False)
-class Topic(LogRetention, SnapshotVerbs):
+class Topic(LogRetention, SnapshotVerbs, QualityVerbs):
     """A topic of a lake. Get one from `Lake.create_topic` or `Lake.topic`; every verb reads the configuration anew."""
 
     spark: SparkSession
@@ -161,6 +164,7 @@ class Topic(LogRetention, SnapshotVerbs):
             InvalidRequest: columns, files, partitions or expected offsets below -1.
             ExpectedOffsetMismatch: a condition does not hold; it names the first record that does not fit, the offset it would get,
                 and where the log holds these very records already.
+            GateFailed: the topic's expectations refuse the batch, or could not be evaluated (GATE_BROKEN); the verdict is recorded.
             Conflict: other writers were first too often; try again.
             TopicNotFound: the topic was deleted meanwhile.
             Damaged: a writer that is not lakelog changed the log.
@@ -172,14 +176,21 @@ class Topic(LogRetention, SnapshotVerbs):
         much of it. CSV is read by one task a file, as a stream where the files are local; elsewhere each is fetched as a whole (at most 2 GB).
         Four to six small Spark jobs; one sort by partition when several partitions are touched, none for one. A condition on a partition costs
         nothing more; conditions of records one small job; per key (``check.expected.offsets.scope=key``) a scan of the partition's keys. A
-        token costs one look-up.
+        token costs one look-up. A gate (``quality.suites``): its row rules are evaluated in these same passes; records put aside are read once more
+        and written by one MERGE; a small commit on the lake's table of verdicts; each other expectation one to three Spark jobs over the batch.
         """
-        known = self._ready()
-        options = append.AppendOptions(expected_offset, token, epoch, problems)
-        how = FileOptions(format, CsvOptions(delimiter, encoding, null))
-        appended, self._end = append.append(self.log, self.name, source, how, options, now=self.clock(), known=known)
+        self._ready()
+        options = AppendOptions(expected_offset, token, epoch, problems)
+        conditional = any(offset >= 0 for offset in (expected_offset or {}).values()) and self.config.flag("check.expected.offsets")
+        gate = self._append_gate(whole=conditional, now=self.clock())
+        return self._append(source, FileOptions(format, CsvOptions(delimiter, encoding, null)), replace(options, gate=gate))
+
+    def _append(self, source: Any, how: FileOptions, options: AppendOptions) -> Appended:
+        """An append, past the gate that its options name; after `_ready`."""
+        gate = options.gate
+        appended, self._end = append.append(self.log, self.name, source, how, options, now=self.clock(), known=self._end)
         LOGGER.info("%s: appended %d records at %s, version %s", self.name, appended.records, appended.offsets, appended.version)
-        return appended
+        return gate.written(appended) if gate is not None else appended
 
     def load(
         self,
@@ -210,6 +221,7 @@ class Topic(LogRetention, SnapshotVerbs):
         Raises:
             ExpectedOffsetMismatch: another writer appended in between; the chunks before it are written.
             InvalidRecords: some records are wrong; nothing of this start was written.
+            GateFailed: the topic's expectations refuse the input, which is judged as a whole at each start; nothing of this start was written.
             Refused: the load was begun longer ago than ``producer.id.expiration.ms``, or with another input; nothing was written.
 
         Cost: the files are read once and kept in memory or on local disk, then one append a chunk.
@@ -218,18 +230,29 @@ class Topic(LogRetention, SnapshotVerbs):
         request = requested(self.spark, source, FileOptions(format, CsvOptions(delimiter, encoding, null)), self.types)
         self._end = None
         loaded = bulk.load(
-            self.log, self.name, request, identity=identity, chunk=chunk, now=self.clock(), tell=tell, problems=problems
+            self.log, self.name, request, identity=identity, chunk=chunk, now=self.clock(), tell=tell, problems=problems,
+            gate=self._append_gate(whole=True, now=self.clock()),
         )  # fmt: skip
         LOGGER.info("%s: loaded %d records in %d chunks at %s", self.name, loaded.records, loaded.chunks, loaded.offsets)
         return loaded
 
-    def merge(self, *, max_records: int | None = None, rebuild: bool = False, expected_version: int | None = None) -> Merged:
+    def merge(
+        self,
+        *,
+        max_records: int | None = None,
+        rebuild: bool = False,
+        expected_version: int | None = None,
+        accept: str | None = None,
+        reason: str | None = None,
+    ) -> Merged:
         """Fold the log, from the last merged offset to its end, into silver, in one commit; again, and nothing changes.
 
         Args:
             max_records: fold about so many records (rounded up to whole commits, in their order) and leave the rest to the next merge.
             rebuild: compute silver anew from the whole log; needed once after the ordering rule was changed.
             expected_version: run only if silver is at this version.
+            accept: the run of a merge that the topic's expectations refused: let through exactly what it refused, and record it.
+            reason: why.
 
         Gives: silver's version (None when there was nothing to do) and what became of the records.
 
@@ -237,16 +260,26 @@ class Topic(LogRetention, SnapshotVerbs):
             Refused: the ordering rule is not the one silver was made under; then merge with ``rebuild``.
             LogIncomplete: a rebuild needs records that the log no longer holds; silver is as it was.
             VersionMismatch: silver is not at ``expected_version``; silver is as it was.
+            GateFailed: the topic's expectations refuse what would be written, or could not be evaluated; silver is as it was, keys are named.
             Conflict: other merges were first too often; try again.
 
         Cost: the new part of the log is read; silver's keys are scanned once where it holds rows in the same buckets; one MERGE
-        commit. Late records alone rewrite no data file. A rebuild reads the whole log and writes silver once.
+        commit. Late records alone rewrite no data file. A rebuild reads the whole log and writes silver once. A gate (``quality.suites``): one
+        Spark job over the winners, one to three for each expectation about them as a whole, a small commit on the lake's table of verdicts.
         """
         if max_records is not None and max_records < 1:
             raise InvalidRequest(f"max_records={max_records}: it is a number of records, at least 1.")
-        options = merge.MergeOptions(max_records, rebuild, expected_version)
+        acceptance = None if accept is None else Acceptance.of(self.log, accept, reason)
         for attempt in range(MERGE_ATTEMPTS):
             known = self._ready(pin=True)
+            gate = self._merge_gate(acceptance, now=self.clock())
+            options = merge.MergeOptions(
+                max_records,
+                rebuild,
+                expected_version,
+                None if gate is None else gate.admit,
+                None if acceptance is None else acceptance.span,
+            )
             try:
                 merged, self._end = merge.merge(self.log, options, now=self.clock(), known=known, from_rows=attempt > 0)
             except Conflict as error:
@@ -259,6 +292,7 @@ class Topic(LogRetention, SnapshotVerbs):
                 raise
             if merged is not None:
                 LOGGER.info("%s: merged %d records up to %s, version %s", self.name, merged.records, merged.to_offsets, merged.version)
+                merged = merged if gate is None else gate.written(merged)
                 taken = take.automatically(self.log, merged, known, now=self.clock())
                 return merged if taken is None else replace(merged, snapshot=taken)
             LOGGER.warning("%s: another merge was first; try %d of %d", self.name, attempt + 2, MERGE_ATTEMPTS)
@@ -430,6 +464,9 @@ class Topic(LogRetention, SnapshotVerbs):
         )  # fmt: skip
 
     def status(self) -> TopicStatus:
-        """Where the topic stands. Cost: five small Spark jobs; silver's flags and the control rows of the log are read."""
+        """Where the topic stands, and what its gates and audits last said.
+
+        Cost: six small Spark jobs; silver's flags, the control rows of the log and the lake's verdicts are read.
+        """
         self.refresh()
-        return status.status(self.log, self.name, now=self.clock())
+        return self._with_verdicts(status.status(self.log, self.name, now=self.clock()))

@@ -60,13 +60,12 @@ class Call:
         return lake
 
     def reading(self, topics: Sequence[str] = (), engine: str = "auto") -> Lake:
-        """The lake for a verb that only reads: without Spark where the engine says so, or may, and the root allows it (`engine.chosen`)."""
-        from lakelog.cli import engine as engines
+        """The lake for a verb that only reads: without Spark where the engine says so, or may, and the root allows it (`root.chosen_engine`)."""
         from lakelog.cli import root
 
         settings = self.settings()
         root.require(settings, topics)
-        if engines.chosen(settings, engine) == "native":
+        if root.chosen_engine(settings, engine) == "native":
             return settings.open_native()
         return self.lake(topics)
 

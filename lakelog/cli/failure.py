@@ -27,6 +27,8 @@ WORDS: tuple[tuple[str, str], ...] = (
     (r"\bcreate_topic completes it, delete_topic removes it", "`lakelog topic create` completes it, `lakelog topic delete` removes it"),
     (r"Open it with topic\([^)]*\), or choose another name", "Choose another name"),
     (r"Name it: format='ndjson', 'csv' or 'parquet'", "Name it: --format ndjson, csv or parquet"),
+    (r"\bmerge\(accept='(\w+)', reason=…\)", r"`lakelog merge TOPIC --accept \1 --reason …`"),
+    (r"\brequeue\(…, overwrite=True\)", "`lakelog quarantine requeue TOPIC --overwrite`"),
     (r"^at=('[^']*'|\S+)", r"--at \1"),
     (r"^partitions=", "--partitions "),
     (r"^expected_offset names partition (\d+)", r"--expected-offset \1:… names partition \1"),

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lakelog.errors import InvalidRecords, InvalidRequest, LakelogError, NotFound
+from lakelog.errors import GateFailed, InvalidRecords, InvalidRequest, LakelogError, NotFound
 from lakelog.inputs.sources import file_format
 
 STDIN = "standard input"
@@ -76,10 +76,11 @@ def problems_to(file: Path | None) -> Iterator[int]:
         raise InvalidRequest(f"--problems {file}: {error.strerror}. Name a file that can be written.") from error
     try:
         yield 2**31 - 1
-    except InvalidRecords as error:
+    except (InvalidRecords, GateFailed) as error:
+        problems = list(error.details.get("problems", ()))
         with file.open("w", encoding="utf-8") as written:
-            written.writelines(f"{_place(problem)}: {problem['reason']}\n" for problem in error.problems)
-        few = {"records": error.records[:LISTED], "problems": error.problems[:LISTED]}
+            written.writelines(f"{_place(problem)}: {problem['reason']}\n" for problem in problems)
+        few = {"records": [problem["record"] for problem in problems[:LISTED]], "problems": problems[:LISTED]}
         error.details = {**error.details, **few}
         error.args = (f"{error} All of them are listed in {file}.",)
         raise

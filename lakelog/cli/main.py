@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakelog.cli import output, snapshots
+from lakelog.cli import output, quality, snapshots
 from lakelog.cli.context import Call, Config, Debug, Engine, Json, Name, Root, Yes, verb
 from lakelog.cli.failure import failure, in_cli
 from lakelog.cli.interrupt import Signals
@@ -117,16 +117,22 @@ def merge(
     max_records: Annotated[int | None, typer.Option(min=1, help="At most so many records, rounded up to whole batches.")] = None,
     rebuild: Annotated[bool, typer.Option(help="Fold the whole log anew, as after a change of the ordering rule.")] = False,
     expected_version: Annotated[int | None, typer.Option(min=0, help="Refuse unless the latest table is at this version.")] = None,
+    accept: Annotated[str | None, typer.Option(metavar="RUN", help="Let through what this run of the gate refused.")] = None,
+    reason: Annotated[str | None, typer.Option(help="With --accept: why; recorded.")] = None,
 ) -> None:
     """Fold what was appended into the latest table."""
     from lakelog.cli.progress import watching
 
+    if accept is not None and (len(topic) > 1 or not (reason or "").strip()):
+        raise InvalidRequest("--accept is about one topic, and takes a --reason, which is recorded.")
     lake = call.lake(topic[:1], writing=True)
     done: list[Mapping[str, Any]] = []
     for number, one in enumerate(topic, start=1):
         try:
             with watching(f"{one}: merging" + (f", {number} of {len(topic)} topics" if len(topic) > 1 else ""), lake.spark):
-                result = lake.topic(one).merge(max_records=max_records, rebuild=rebuild, expected_version=expected_version)
+                result = lake.topic(one).merge(
+                    max_records=max_records, rebuild=rebuild, expected_version=expected_version, accept=accept, reason=reason
+                )
         except LakelogError as error:
             if len(topic) > 1:
                 error.details = {**error.details, "merged": done}
@@ -242,6 +248,7 @@ def verify(
 
 
 snapshots.register(app)
+quality.register(app)
 app.add_typer(readers)
 
 
@@ -266,13 +273,13 @@ def shell(
     ] = None,
 ) -> None:
     """Type verbs and SQL, one start for all; or give a script on standard input."""
-    from lakelog.cli import engine as engines
+    from lakelog.cli import root as place
     from lakelog.cli import shell as shells
 
     if engine not in (None, *shells.ENGINES):
         raise InvalidRequest(f"--engine {engine}: must be one of {', '.join(shells.ENGINES)}.")
     settings = call.settings()
-    native = not engines.why_not_here(settings)
+    native = not place.why_not_here(settings)
     options = ["--root", settings.lake_root(), *(["--config", call.config] if call.config else []), *(["--debug"] if call.debug else [])]
     verbs = {name: [*getattr(one, "commands", ())] for name, one in typer.main.get_group(app).commands.items()}
     opened = shells.Shell(main, options, verbs, settings.open_native if native else None, engine or ("duckdb" if native else "spark"))

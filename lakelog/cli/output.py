@@ -97,6 +97,10 @@ def appended(result: Appended) -> None:
     """One line about an append."""
     did = "had appended" if result.repeated else "appended"
     line(f"{result.topic}: {did} {count(result.records, 'record')}{spans(result.offsets)}")
+    if result.quarantined:
+        say(f"{count(result.quarantined, 'record')} put aside: lakelog quarantine list {result.topic}")
+    for rule, failing in result.warnings.items():
+        say(f"Warning: {rule} is broken by {count(failing, 'record')}")
     if result.repeated:
         say(f"The token {result.token} is known: nothing was written, this is the first answer.")
     if result.expected_offsets_checked is False:
@@ -219,7 +223,13 @@ def status(topics: Sequence[TopicStatus | Unknown]) -> None:
     for one in topics:
         if isinstance(one, Unknown):
             say(f"Error ({one.error.name}): {' '.join(str(one.error).split())}")
-        elif one.intent is not None:
+            continue
+        if one.last_verdict is not None:
+            said, good = one.last_verdict, one.good_version
+            version = "" if said["version"] is None else f" (version {said['version']})"
+            known = "no audit has passed yet" if good is None else f"the latest table was last good at version {good}"
+            say(f"{one.topic}: the last verdict, at the door {said['door']}{version}, is {said['outcome']}; {known}.")
+        if one.intent is not None:
             say(f"{one.topic}: the operation {one.intent} was begun and is not finished; the next command that writes finishes it.")
 
 

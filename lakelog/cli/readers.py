@@ -8,7 +8,7 @@ import typer
 
 from lakelog.cli import output
 from lakelog.cli.context import Call, Engine, Name, verb
-from lakelog.cli.engine import no_native
+from lakelog.cli.root import no_native
 from lakelog.errors import InvalidRequest, TopicNotFound
 from lakelog.model.config import did_you_mean
 from lakelog.reader_results import Committed, Lag, Position, Truncated

@@ -1,4 +1,5 @@
-"""The root of a lake as far as it can be looked at without Spark: what is certainly wrong there is told before Spark starts."""
+"""The root of a lake as far as it can be looked at without Spark: what is certainly wrong there is told before Spark starts; who reads it:
+Spark, or this process without a JVM (native/)."""
 
 from __future__ import annotations
 
@@ -12,7 +13,9 @@ from lakelog.delta.prerequisites import missing_connector
 from lakelog.errors import InvalidConfig, InvalidRequest, LakelogError, NotFound, NotReady, TopicNotFound
 from lakelog.model.config import did_you_mean
 from lakelog.model.names import check_root, local_path, scheme_of
+from lakelog.native.table import why_not
 
+ENGINES = ("auto", "native", "spark")
 NOT_WRITABLE = "Make it writable for the user who runs this, or name another root."
 
 
@@ -123,3 +126,54 @@ def _volatile_catalog(root: str, settings: Settings) -> LakelogError | None:
         f" write ./{root}. For a catalog write into lakelog.toml, under [session.config]: {wanted}.",
         root=root,
     )
+
+
+def check_engine(engine: str) -> None:
+    """Refuse an engine that is none.
+
+    Raises:
+        InvalidRequest: naming those there are.
+    """
+    if engine not in ENGINES:
+        raise InvalidRequest(f"--engine {engine}: must be one of {', '.join(ENGINES)}.{did_you_mean(engine, ENGINES)}")
+
+
+def chosen_engine(settings: Settings, engine: str) -> str:
+    """``native`` or ``spark``: what was named, or for ``auto`` native wherever it certainly sees what Spark sees.
+
+    That is a folder of this machine. An object store is read natively when it is asked for by name: delta-rs has its credentials from the
+    environment, Spark from its settings, and the two may differ.
+
+    Raises:
+        InvalidRequest: no such engine.
+        NotReady: native was named, and cannot read this root; it says why.
+    """
+    check_engine(engine)
+    if engine == "spark":
+        return engine
+    if engine == "auto" and "/" in settings.lake_root() and local(settings) is None:
+        return "spark"
+    reason = why_not_here(settings)
+    if reason and engine == "native":
+        raise NotReady(f"{settings.lake_root()} cannot be read without Spark: {reason}. Ask with --engine spark.")
+    return "spark" if reason else "native"
+
+
+def why_not_here(settings: Settings) -> str:
+    """Why the lake cannot be read without Spark; empty where it can."""
+    root = settings.lake_root()
+    if "/" in root and local(settings) is None and ":" not in root:
+        return "a path without a scheme lies in Spark's default file system, which the settings say is another"
+    return why_not(root)
+
+
+def no_native(engine: str, what: str) -> str:
+    """The engine for what Spark alone does.
+
+    Raises:
+        NotReady: native was named.
+    """
+    check_engine(engine)
+    if engine == "native":
+        raise NotReady(f"{what} cannot be answered without Spark. Ask with --engine spark.")
+    return "spark"

@@ -1,4 +1,4 @@
-"""``lakelog snapshot …``, ``restore``, ``maintain`` and ``quarantine …``: states of the latest table named, compared, restored and kept."""
+"""``lakelog snapshot …``, ``restore`` and ``maintain``: states of the latest table named, compared, restored and kept."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from lakelog.errors import InvalidRequest
 from lakelog.model.snapshot_id import check_name, keep_ms
 from lakelog.reader_results import Exported
 
-quarantine = typer.Typer(help="List and requeue records that are not in the log.", no_args_is_help=True, rich_markup_mode=None)
 snapshots = typer.Typer(help="Take, list, describe, compare, delete snapshots.", no_args_is_help=True, rich_markup_mode=None)
 
 Topics = Annotated[str | None, typer.Argument(metavar="[TOPIC]", help="The topic.")]
@@ -192,47 +191,8 @@ def maintain(call: Call, topic: Annotated[list[str], typer.Argument(metavar="TOP
         output.document(done[0].to_dict() if len(done) == 1 else {"maintained": [one.to_dict() for one in done]})
 
 
-@verb(quarantine, "list", example="lakelog quarantine list orders")
-def list_quarantine(
-    call: Call,
-    topic: Name,
-    format: Annotated[str, typer.Option("--format", metavar="table|json|csv", help="json is an object a line.")] = "table",
-    limit: Annotated[int | None, typer.Option("--limit", "-n", min=0, help="At most so many rows.")] = None,
-) -> None:
-    """List the records that are not in the log, with the reason and where they came from."""
-    from lakelog.cli import rows
-    from lakelog.delta.tables import door
-
-    if format not in output.FORMATS:
-        raise InvalidRequest(f"--format {format}: must be one of {', '.join(output.FORMATS)}.")
-    source = call.lake([topic]).topic(topic)
-    shown = ("reason", "partition", "offset", "epoch", "key", "value", "headers", "timestamp", "tombstone", "source", "time")
-    with door(topic):
-        rows.frame(
-            source.quarantined().select(*shown).orderBy("time", "partition", "epoch", "offset"), format, limit=limit, whole=call.json
-        )
-
-
-@verb(quarantine, example="lakelog quarantine requeue orders")
-def requeue(
-    call: Call,
-    topic: Name,
-    partition: Annotated[int | None, typer.Option(min=0, help="Only records of this partition.")] = None,
-    first: Annotated[int | None, typer.Option("--from", min=0, help="Only from this old offset on.")] = None,
-    end: Annotated[int | None, typer.Option("--to", min=0, help="Only below this old offset.")] = None,
-    source: Annotated[str | None, typer.Option(help="Only what this put there, as list shows it.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell how many records, and do nothing.")] = False,
-) -> None:
-    """Append records of the quarantine to the log again, and take them out of it."""
-    target = call.lake([topic], writing=not dry_run).topic(topic)
-    with output.working(f"{topic}: requeueing"):
-        done = target.requeue(partition=partition, first=first, end=end, source=source, dry_run=dry_run)
-    call.answer(done, told.requeued)
-
-
 def register(app: typer.Typer) -> None:
     """Add the commands of this file to the command line."""
     verb(app, example="lakelog restore orders --to before-migration --yes")(restore)
     verb(app, example="lakelog maintain orders")(maintain)
     app.add_typer(snapshots, name="snapshot")
-    app.add_typer(quarantine, name="quarantine")

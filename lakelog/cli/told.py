@@ -1,11 +1,12 @@
-"""Answers about snapshots, restores and maintenance as text."""
+"""Answers about snapshots, restores, maintenance and quality as text."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from lakelog.cli.output import count, line, spans, table
-from lakelog.results import Maintained, Requeued, Restored, Snapshot, SnapshotDeleted
+from lakelog.cli.output import cell, count, line, say, spans, table
+from lakelog.quality_results import PASSED, Dropped, Initialized, Requeued, Verdict
+from lakelog.results import Maintained, Restored, Snapshot, SnapshotDeleted
 
 
 def snapshot_taken(result: Snapshot) -> None:
@@ -85,3 +86,30 @@ def maintained(result: Maintained) -> None:
 def requeued(result: Requeued) -> None:
     """One line about records that were appended again."""
     line(f"{result.topic}: {'would requeue' if result.dry_run else 'requeued'} {count(result.records, 'record')}{spans(result.offsets)}")
+    if result.overwritten:
+        say(f"Newer records of these keys {'would be' if result.dry_run else 'were'} overwritten: {', '.join(result.overwritten[:20])}.")
+
+
+def dropped(result: Dropped) -> None:
+    """One line about records that left the quarantine for good."""
+    line(f"{result.topic}: {'would drop' if result.dry_run else 'dropped'} {count(result.records, 'record')}: {result.reason}")
+
+
+def initialized(result: Initialized) -> None:
+    """The files of a starting set of suites."""
+    line(f"{result.topic}: wrote {count(len(result.files), 'file')} with suites to {result.folder}")
+    for name in result.files:
+        line(f"  {name}")
+    for name in result.kept:
+        line(f"  {name} was there and stays")
+
+
+def verdict(result: Verdict) -> None:
+    """A verdict: one line, then one for each rule that did not pass."""
+    passed = len(result.of(PASSED))
+    version = "" if result.version is None else f" of version {result.version}"
+    line(f"{result.topic}: {result.outcome}: {passed} of {count(len(result.findings), 'rule')} passed, audit{version}, run {result.run}")
+    for one in result.findings:
+        if one.outcome != PASSED:
+            keys = f"; keys: {', '.join(cell(key) for key in one.keys)}" if one.keys else ""
+            line(f"  {one.outcome} ({one.severity}) {one.rule}: {one.description}: {cell(one.observed)}{keys}")

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import uuid
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakelog.delta.errors import condition_of
@@ -126,3 +127,25 @@ def remove(spark: SparkSession, folder: str) -> None:
         return
     files, inside = _by_pyarrow(whole)
     files.delete_dir(inside)
+
+
+def file_texts(folder: str, names: Sequence[str]) -> dict[str, str] | None:
+    """The texts of those of some files below a folder that are there, by name; None where there is no such folder.
+
+    Raises:
+        InvalidRequest: the file system cannot be opened, or a file is not UTF-8.
+    """
+    from pyarrow import fs
+
+    system, path = filesystem(folder)
+    if system.get_file_info(path).type != fs.FileType.Directory:
+        return None
+    found = {}
+    for info, name in zip(system.get_file_info([f"{path}/{name}" for name in names]), names, strict=True):
+        if info.type == fs.FileType.File:
+            with system.open_input_stream(info.path) as data:
+                try:
+                    found[name] = bytes(data.read()).decode()
+                except UnicodeDecodeError as error:
+                    raise InvalidRequest(f"{folder}/{name} is not UTF-8 text.") from error
+    return found

@@ -138,6 +138,15 @@ def overwrite(rows: DataFrame, table: TableRef, *, user_metadata: str | None = N
         return version_committed(spark, table, sign)
 
 
+def append(rows: DataFrame, table: TableRef) -> int:
+    """Add rows to a table in one commit, whatever other writers do. Returns the version."""
+    spark, sign = rows.sparkSession, signed(None)
+    with committing(spark, table), door(table), during(spark, WRITERS):
+        forget_version(spark)
+        rows.writeTo(table.sql()).option("userMetadata", sign).append()
+        return version_committed(spark, table, sign)
+
+
 def replace(rows: DataFrame, table: TableRef, where: Column, *, user_metadata: str | None) -> int:
     """Replace the rows of whole partitions (``where``) in one commit; the rows may be made of the table itself, read in the transaction.
 

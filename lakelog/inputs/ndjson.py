@@ -23,7 +23,7 @@ END = uuid.uuid4().hex
 HEX = r"\A([0-9A-Fa-f]{2})*\z"
 
 
-def from_records(spark: SparkSession, records: Iterable[Mapping[str, Any]], types: Types) -> DataFrame:
+def from_records(spark: SparkSession, records: Iterable[Mapping[str, Any]], types: Types, *, raw: bool = False) -> DataFrame:
     """Records as Python values, each as an NDJSON line would have it, as a request; consumed in batches."""
     from pyspark.sql import functions as F
 
@@ -34,11 +34,11 @@ def from_records(spark: SparkSession, records: Iterable[Mapping[str, Any]], type
     while len(frames) > 1:
         frames = [left.unionAll(right) for left, right in zip(frames[::2], frames[1::2])] + frames[len(frames) // 2 * 2 :]  # noqa: B905
     frame = frames[0] if frames else tables.small_frame(spark, "text STRING", [])
-    return from_lines(frame.select(F.lit(None).cast("string").alias("src"), F.lit(0).cast("bigint").alias("block"), "text"), types)
+    return from_lines(frame.select(F.lit(None).cast("string").alias("src"), F.lit(0).cast("bigint").alias("block"), "text"), types, raw=raw)
 
 
-def from_lines(lines: DataFrame, types: Types) -> DataFrame:
-    """Lines (``src``, ``block``, ``text``) of one JSON record each as a request; blank lines are passed over."""
+def from_lines(lines: DataFrame, types: Types, *, raw: bool = False) -> DataFrame:
+    """Lines (``src``, ``block``, ``text``) of one JSON record each as a request; blank lines are passed over. ``raw``: keep lines that are wrong."""
     from pyspark.sql import functions as F
 
     numbered = lines.withColumn("line", F.monotonically_increasing_id()).filter(F.trim("text") != "")
@@ -75,10 +75,11 @@ def from_lines(lines: DataFrame, types: Types) -> DataFrame:
     )
     problem = problem.when(~F.array_contains("names", "key"), "has no key")
     problem = first_problem([problem, key_problem, value_problem, headers_problem, flag_problem, part_problem, expected_problem])
+    said = F.coalesce(F.concat(F.lit("INVALID_RECORD\t"), problem), timestamp_problem(stamp_problem, stamp))
     return parsed.select(
         "src", "block", "line", "row_order", part.alias("partition"), key.alias("key"), value.alias("value"), headers.alias("headers"),
         from_ms(stamp).alias("timestamp"), F.coalesce(flag, F.lit(False)).alias("tombstone"), expected.alias("expected_offset"),
-        F.coalesce(F.concat(F.lit("INVALID_RECORD\t"), problem), timestamp_problem(stamp_problem, stamp)).alias("problem"),
+        said.alias("problem"), (F.when(said.isNotNull(), F.col("text")) if raw else F.lit(None).cast("string")).alias("raw"),
     )  # fmt: skip
 
 

@@ -33,8 +33,26 @@ def refused(
     """
     from pyspark.sql import functions as F
 
-    rows = problems.orderBy(*ORDER).limit(listed).select(*ORDER, "line", "problem").collect()
     names = [row["name"] for row in problems.select(F.split("problem", "\t")[0].alias("name")).distinct().collect()]
+    told = listing(problems, positions, listed=listed, text_files=text_files, numbered=numbered)
+    name = next((name for name in ("INVALID_TIMESTAMP", "INVALID_RECORD", "MESSAGE_TOO_LARGE") if name in names), "INVALID_RECORD")
+    first = told[0]
+    where = [f"{word} {first[word]}" for word in ("line", "row") if word in first]
+    at = ", ".join([first["file"], *where]) if "file" in first else f"record {first['record']}"
+    more = f" (and {count - 1} more)" if count > 1 else ""
+    return InvalidRecords(f"{at}: {first['reason']}{more}. Nothing of the batch was written.", name=name, problems=told, count=count)
+
+
+def listing(
+    problems: DataFrame,
+    positions: Mapping[tuple[Any, ...], tuple[int, int, int]],
+    *,
+    listed: int = 20,
+    text_files: Sequence[str] = (),
+    numbered: bool = False,
+) -> list[dict[str, Any]]:
+    """The first rows whose ``problem`` is set, each with its place in the input and the reason; arguments as for `refused`."""
+    rows = problems.orderBy(*ORDER).limit(listed).select(*ORDER, "line", "problem").collect()
     lines = _line_numbers(problems.sparkSession, text_files) if text_files else {}
     first_of_file: dict[str, int] = {}
     for (source, _, _), (base, _, _) in positions.items():
@@ -54,12 +72,7 @@ def refused(
             else:
                 entry["row"] = entry["record"] - first_of_file[row["src"]] + 1
         told.append(entry)
-    name = next((name for name in ("INVALID_TIMESTAMP", "INVALID_RECORD", "MESSAGE_TOO_LARGE") if name in names), "INVALID_RECORD")
-    first = told[0]
-    where = [f"{word} {first[word]}" for word in ("line", "row") if word in first]
-    at = ", ".join([first["file"], *where]) if "file" in first else f"record {first['record']}"
-    more = f" (and {count - 1} more)" if count > 1 else ""
-    return InvalidRecords(f"{at}: {first['reason']}{more}. Nothing of the batch was written.", name=name, problems=told, count=count)
+    return told
 
 
 def _shown(source: str) -> str:

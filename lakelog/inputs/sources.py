@@ -2,7 +2,8 @@
 
 A request has the columns ``src`` (file, NULL for frames), ``block`` (where the file's split begins), ``line`` and ``row_order`` (rising row
 numbers within a Spark partition, before and after blank lines are dropped), ``partition``, ``key``, ``value``, ``headers``,
-``timestamp``, ``tombstone``, ``expected_offset`` and ``problem`` (``NAME<tab>reason``, NULL for a record that can be read).
+``timestamp``, ``tombstone``, ``expected_offset``, ``problem`` (``NAME<tab>reason``, NULL for a record that can be read) and ``raw`` (the input of
+one that cannot, where that is wanted).
 Input order is (src, block, mid): files by path, then position in the file, whatever Spark's splits; frames in the order of their partitions.
 """
 
@@ -69,8 +70,8 @@ class FileOptions:
     csv: CsvOptions = CsvOptions()
 
 
-def requested(spark: SparkSession, source: Any, how: FileOptions | None, types: Types) -> Request:
-    """What an append was given (see `Topic.append`) as a request.
+def requested(spark: SparkSession, source: Any, how: FileOptions | None, types: Types, *, raw: bool = False) -> Request:
+    """What an append was given (see `Topic.append`) as a request; ``raw``: with the input of records that cannot be read.
 
     Raises:
         InvalidRequest: it is none of these, or its columns, its files or their format do not fit.
@@ -79,39 +80,39 @@ def requested(spark: SparkSession, source: Any, how: FileOptions | None, types: 
     if isinstance(source, (str, os.PathLike)):
         source = [source]
     if isinstance(source, (list, tuple)) and source and all(isinstance(item, (str, os.PathLike)) for item in source):
-        return _of_files(spark, [os.fspath(item) for item in source], how, types)
+        return _of_files(spark, [os.fspath(item) for item in source], how, types, raw)
     if how != FileOptions():
         raise InvalidRequest("format, delimiter, encoding and null are for files; the source is none.")
     if hasattr(source, "sparkSession"):
         level = source.storageLevel
-        return Request(from_frame(source, types), repeatable=level.useMemory or level.useDisk or repeats(source))
+        return Request(from_frame(source, types, raw), repeatable=level.useMemory or level.useDisk or repeats(source))
     if arrow.is_arrow(source):
-        return Request(from_frame(arrow.frame(spark, source), types), repeatable=True, held=True)
+        return Request(from_frame(arrow.frame(spark, source), types, raw), repeatable=True, held=True)
     if isinstance(source, Iterable) and not isinstance(source, (bytes, bytearray)):
         records = [source] if isinstance(source, Mapping) else source
-        return Request(from_records(spark, records, types), repeatable=True, held=True)
+        return Request(from_records(spark, records, types, raw=raw), repeatable=True, held=True)
     raise InvalidRequest(
         f"append takes no {type(source).__name__}, but a frame (Spark, pandas, polars, Arrow), a path or a list of paths, or records: a dict, or"
         " a list or any other iterable of dicts."
     )
 
 
-def _of_files(spark: SparkSession, paths: Sequence[str], how: FileOptions, types: Types) -> Request:
+def _of_files(spark: SparkSession, paths: Sequence[str], how: FileOptions, types: Types, raw: bool) -> Request:
     named = file_format(paths, how.form)
     if named != "csv" and how.csv != CsvOptions():
         raise InvalidRequest(f"delimiter, encoding and null say how CSV is written; these files are {named}.")
     exact = [readable(path) for path in paths]
     with tables.door(", ".join(paths[:3])), tables.source_door():
         if named == "csv":
-            return Request(from_csv(spark, exact, types, how.csv), numbered=True)
+            return Request(from_csv(spark, exact, types, how.csv, raw), numbered=True)
         if named == "parquet":
-            rows, repeatable = from_parquet(spark, exact, types)
+            rows, repeatable = from_parquet(spark, exact, types, raw)
             return Request(rows, repeatable)
         from pyspark.sql import functions as F
 
         path, start = F.col("_metadata.file_path"), F.col("_metadata.file_block_start")
         lines = spark.read.text(exact).select(path.alias("src"), start.alias("block"), F.col("value").alias("text"))
-        return Request(from_lines(lines, types), text_files=tuple(paths))
+        return Request(from_lines(lines, types, raw=raw), text_files=tuple(paths))
 
 
 def file_format(paths: Sequence[str], stated: str | None) -> str:
@@ -147,7 +148,7 @@ def readable(path: str) -> str:
     return re.sub(r"([\[\]{}*?\\])", r"\\\1", path) if os.path.exists(path) else path
 
 
-def from_csv(spark: SparkSession, paths: Sequence[str], types: Types, how: CsvOptions) -> DataFrame:
+def from_csv(spark: SparkSession, paths: Sequence[str], types: Types, how: CsvOptions, raw: bool = False) -> DataFrame:
     """CSV files as a request: of records or of flat columns, as a frame has them."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StringType, StructField, StructType
@@ -158,10 +159,10 @@ def from_csv(spark: SparkSession, paths: Sequence[str], types: Types, how: CsvOp
         F.col("src").alias(SRC), F.lit(0).cast("bigint").alias(BLOCK), F.col("line").alias(LINE), F.col("problem").alias(CORRUPT),
         *[F.col(f"c{index}").alias(name) for index, name in enumerate(names)],
     )  # fmt: skip
-    return _request(shown, schema, types, text=True, nulls_stated=how.null is not None)
+    return _request(shown, schema, types, text=True, nulls_stated=how.null is not None, raw=raw)
 
 
-def from_parquet(spark: SparkSession, paths: Sequence[str], types: Types) -> tuple[DataFrame, bool]:
+def from_parquet(spark: SparkSession, paths: Sequence[str], types: Types, raw: bool = False) -> tuple[DataFrame, bool]:
     """Parquet files as a request, and whether it is repeatable. Those with nanoseconds, which Spark does not read, are read by pyarrow."""
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions as F
@@ -171,12 +172,12 @@ def from_parquet(spark: SparkSession, paths: Sequence[str], types: Types) -> tup
     except AnalysisException as error:
         if "PARQUET_TYPE_ILLEGAL" not in str(error):
             raise
-        return from_frame(arrow.parquet(spark, paths), types), False
+        return from_frame(arrow.parquet(spark, paths), types, raw), False
     place = [F.col("_metadata.file_path").alias(SRC), F.col("_metadata.file_block_start").alias(BLOCK)]
-    return _request(frame.select(*place, *[F.col(_tick(name)) for name in frame.columns]), frame.schema, types, text=False), True
+    return _request(frame.select(*place, *[F.col(_tick(name)) for name in frame.columns]), frame.schema, types, text=False, raw=raw), True
 
 
-def from_frame(frame: DataFrame, types: Types) -> DataFrame:
+def from_frame(frame: DataFrame, types: Types, raw: bool = False) -> DataFrame:
     """A DataFrame of records (it has a ``key`` column) or of flat columns to be packed, as a request."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
@@ -185,14 +186,14 @@ def from_frame(frame: DataFrame, types: Types) -> DataFrame:
     place = [F.col(SRC) if SRC in added else F.lit(None).cast("string").alias(SRC), F.lit(0).cast("bigint").alias(BLOCK)]
     own = StructType([field for field in schema.fields if field.name not in added])
     shown = frame.select(*place, *[CORRUPT] * (CORRUPT in added), *[F.col(_tick(name)) for name in own.names])
-    return _request(shown, own, types, text=False)
+    return _request(shown, own, types, text=False, raw=raw)
 
 
 def _tick(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _request(frame: DataFrame, schema: StructType, types: Types, *, text: bool, nulls_stated: bool = True) -> DataFrame:
+def _request(frame: DataFrame, schema: StructType, types: Types, *, text: bool, nulls_stated: bool = True, raw: bool = False) -> DataFrame:
     """A frame with `SRC` and `BLOCK` in front of its own columns, checked against the topic and brought to the request's columns.
 
     Of CSV (``text``) with `LINE` and `CORRUPT` too; ``nulls_stated``: the caller has said what means NULL, so it may be a delete.
@@ -240,11 +241,15 @@ def _request(frame: DataFrame, schema: StructType, types: Types, *, text: bool, 
         problems.append(_guessed_delete(value, flag, [name for name in ("value", f"{prefix}tombstone") if name in schema.names]))
     given = StructType([field for field in schema.fields if isinstance(types.value, StructType) and field.name in types.value.names])
     numbered = frame.withColumn(ROW_ORDER, F.monotonically_increasing_id())
+    said = F.coalesce(F.concat(F.lit("INVALID_RECORD\t"), first_problem(problems)), stamp_problem)
+    kept = (
+        F.when(said.isNotNull(), F.to_json(F.struct(*[F.col(_tick(name)) for name in schema.names]))) if raw else F.lit(None).cast("string")
+    )
     request = numbered.select(
         F.col(SRC).alias("src"), F.col(BLOCK).alias("block"), F.col(LINE if text else ROW_ORDER).alias("line"), F.col(ROW_ORDER).alias("row_order"),
         part.alias("partition"), key.alias("key"), value.alias("value"), headers.alias("headers"),
         stamp.alias("timestamp"), flag.alias("tombstone"), expected.alias("expected_offset"),
-        F.coalesce(F.concat(F.lit("INVALID_RECORD\t"), first_problem(problems)), stamp_problem).alias("problem"),
+        said.alias("problem"), kept.alias("raw"),
         F.expr(any_set("", given)).alias(SET),
     )  # fmt: skip
     if not prefix or not isinstance(types.value, StructType):

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import tables
 from lakelog.errors import InvalidRequest
-from lakelog.inputs.refusal import refused
+from lakelog.inputs import screening
+from lakelog.inputs.refusal import listing, refused
+from lakelog.inputs.screening import Group, Screening
 from lakelog.inputs.sources import ORDER, Request
 from lakelog.model.config import LONG_MAX, TopicConfig
 from lakelog.model.expectations import UNCONDITIONAL
 from lakelog.model.records import any_set, constant, header_octets, instant, looked_up, octets
+from lakelog.model.row_rules import RowRules, judged
 from lakelog.model.segments import Share
 from lakelog.model.topic_log import TopicLog
 
@@ -56,7 +60,7 @@ def validated(log: TopicLog, request: DataFrame, now: int) -> DataFrame:
         *ORDER, "line", F.coalesce("partition", hashed).alias("partition"), "key", "value", "headers",
         (F.coalesce("timestamp", stamp) if created else stamp).alias("timestamp"), F.col("timestamp").isNotNull().alias("stamped"),
         (F.col("tombstone") | F.col("value").isNull()).alias("tombstone"), "expected_offset", size.alias("octets"),
-        F.coalesce("problem", late, problem, large).alias("problem"),
+        F.coalesce("problem", late, problem, large).alias("problem"), "raw",
     )  # fmt: skip
 
 
@@ -79,7 +83,8 @@ class Batch:
     """A staged request that may be written: its rows, its share of each partition, and where groups of rows begin.
 
     ``bases`` are (src, block, Spark partition, what makes a ``row_order`` of that group its position in the request, the group's last position);
-    ``conditional`` counts the records that expect an offset.
+    ``conditional`` counts the records that expect an offset. ``screening``: what row rules found, where there are any; records that they
+    keep out are not among ``rows``.
     """
 
     rows: DataFrame
@@ -87,6 +92,7 @@ class Batch:
     bases: list[tuple[Any, ...]]
     records: int
     conditional: int = 0
+    screening: Screening | None = None
 
     def located(self) -> DataFrame:
         """The rows with ``record``, the position in the request, and ``position``, the one in the partition's share.
@@ -120,39 +126,74 @@ class Batch:
         return rows.withColumn("position", F.row_number().over(Window.partitionBy("partition").orderBy("record")).cast("bigint") - 1)
 
 
-def staged(log: TopicLog, request: Request, now: int, *, listed: int = 20) -> Batch:
+def staged(log: TopicLog, request: Request, now: int, *, listed: int = 20, rules: RowRules | None = None) -> Batch:
     """Sum a request up, so that what is counted here is what is written later.
 
     A frame is evaluated exactly once and kept: it might give other rows, or another order, the next time. What is repeatable (`Request`) is
     read again by the write instead, which refuses what would have been refused here. Records of files and frames
     that expect offsets are kept as well, for these are checked before the write.
 
+    With ``rules`` the batch tells what they found (``screening``). Where they put records aside, the batch is the records that are let in; a
+    request with expected offsets is not split, and so is one whose rules refuse it as a whole: who called decides by what was found.
+
     Raises:
         InvalidRequest: a record expects an offset below -1, while expected offsets are checked.
-        InvalidRecords: with the list of what is wrong; nothing was written.
+        InvalidRecords: with the list of what is wrong, unless such records are put aside; nothing was written.
 
     Cost: one Spark job; what is not repeatable is kept in memory, or on local disk where there is too much of it.
     """
-    from pyspark.sql import functions as F
-
+    checked = log.config.flag("check.expected.offsets")
     rows = validated(log, request.rows, now)
+    if rules is not None:
+        rows = judged(rows, log.types, rules, now, unless="problem")
     if not request.repeatable:
         rows = tables.kept(rows)
-    groups = _groups(rows, now)
-    if request.repeatable and not request.held and sum(row["conditional"] for row in groups) and log.config.flag("check.expected.offsets"):
+    groups = _groups(rows, now, rules)
+    conditional = sum(row["conditional"] for row in groups)
+    if request.repeatable and not request.held and conditional and checked:
         rows = tables.kept(rows)
-        groups = _groups(rows, now)
-    positions = _positions(groups)
+        groups = _groups(rows, now, rules)
     below = sum(row["below"] for row in groups)
-    if below and log.config.flag("check.expected.offsets"):
+    if below and checked:
         raise InvalidRequest(
             f"{below} records expect an offset below -1: an offset is 0 or more, -1 is unconditional. Nothing was written."
         )
+    positions = _positions(groups)
+    if rules is None:
+        return _batch(rows, _without_problems(rows, groups, positions, request, listed))
+    whole = not rules.quarantine or bool(conditional and checked)
+    if whole:
+        _without_problems(rows, groups, positions, request, listed)
+    found = screening.screening(rules, rows, groups, positions)
+    if not found.aside:
+        batch = _batch(rows.withColumn("problem", _problem(rules)), groups)
+    elif whole:
+        batch = _batch(rows, groups)
+        broken = rows.withColumn("problem", _problem(rules)).filter("problem IS NOT NULL")
+        told = listing(broken, positions, listed=listed, text_files=request.text_files, numbered=request.numbered)
+        found = replace(found, problems=told)
+    else:
+        batch = _batch(screening.good_rows(rows, rules), groups, screening.renumbered(groups))
+    return replace(batch, screening=found)
+
+
+def _problem(rules: RowRules) -> Column:
+    """A judged row's problem, that it breaks rules included."""
+    from pyspark.sql import functions as F
+
+    names = F.array_join(rules.names(splitting=True), ", ")
+    return F.coalesce("problem", F.when(rules.kept_out(), F.concat(F.lit("GATE_FAILED\tbreaks "), names)))
+
+
+def _without_problems(rows: DataFrame, groups: list[Row], positions: Any, request: Request, listed: int) -> list[Row]:
+    """The groups of a request, or the refusal of what is wrong in it."""
+    from pyspark.sql import functions as F
+
     wrong = sum(row["problems"] for row in groups)
     if wrong:
         problems = rows.filter(F.col("problem").isNotNull())
         raise refused(problems, positions, wrong, listed=listed, text_files=request.text_files, numbered=request.numbered)
-    return _batch(rows, groups)
+    return groups
 
 
 def summed(rows: DataFrame, now: int) -> Batch:
@@ -160,37 +201,41 @@ def summed(rows: DataFrame, now: int) -> Batch:
     return _batch(rows, _groups(rows, now))
 
 
-def _groups(rows: DataFrame, now: int) -> list[Row]:
-    """Figures by file, split, Spark partition and topic partition, in input order."""
+def _groups(rows: DataFrame, now: int, rules: RowRules | None = None) -> list[Row]:
+    """Figures by file, split, Spark partition and topic partition, in input order; with ``rules`` ``records`` are those that are let in."""
     from pyspark.sql import functions as F
 
     time_ms = F.when(F.unix_millis("timestamp") == -1, constant(now, "row_order")).otherwise(F.unix_millis("timestamp"))
+    good = F.lit(True) if rules is None or not rules.quarantine else screening.let_in(rules)
+    order = F.when(good, F.col("row_order"))
     groups = (
         rows.groupBy("src", "block", F.shiftright("row_order", 33).alias("task"), "partition")
         .agg(
-            F.count(F.lit(1)).alias("records"),
-            F.sum("octets").alias("octets"),
+            F.count(order).alias("records"),
+            F.count(F.lit(1)).alias("all"),
+            F.sum(F.when(good, F.col("octets"))).alias("octets"),
             F.min("row_order").alias("least"),
-            F.min_by(time_ms, "row_order").alias("first_ms"),
-            F.max(time_ms).alias("largest_ms"),
+            F.min_by(time_ms, order).alias("first_ms"),
+            F.max(F.when(good, time_ms)).alias("largest_ms"),
             F.count("problem").alias("problems"),
             F.count_if(F.col("expected_offset") > UNCONDITIONAL).alias("conditional"),
             F.count_if(F.col("expected_offset") < UNCONDITIONAL).alias("below"),
+            *([] if rules is None else screening.figures(rules)),
         )
         .collect()
     )
     return sorted(groups, key=lambda row: ((row["src"] or "").encode(), row["block"], row["task"], row["least"]))
 
 
-def _positions(groups: list[Row]) -> dict[tuple[Any, ...], tuple[int, int, int]]:
+def _positions(groups: list[Row], counted: str = "all") -> dict[Group, tuple[int, int, int]]:
     """(src, block, Spark partition) to (position of its first record in the request, its lowest ``row_order``, position of its last record)."""
-    least: dict[tuple[Any, ...], int] = {}
-    sizes: dict[tuple[Any, ...], int] = {}
+    least: dict[Group, int] = {}
+    sizes: dict[Group, int] = {}
     for row in groups:
         group = (row["src"], row["block"], row["task"])
-        least.setdefault(group, row["least"])
-        sizes[group] = sizes.get(group, 0) + row["records"]
-    positions: dict[tuple[Any, ...], tuple[int, int, int]] = {}
+        least[group] = min(row["least"], least.get(group, row["least"]))
+        sizes[group] = sizes.get(group, 0) + row[counted]
+    positions: dict[Group, tuple[int, int, int]] = {}
     total = 0
     for group, size in sizes.items():
         positions[group] = (total, least[group], total + size - 1)
@@ -198,16 +243,21 @@ def _positions(groups: list[Row]) -> dict[tuple[Any, ...], tuple[int, int, int]]
     return positions
 
 
-def _batch(rows: DataFrame, groups: list[Row]) -> Batch:
-    bases = [(*group, first - least, last) for group, (first, least, last) in _positions(groups).items()]
+def _batch(rows: DataFrame, groups: list[Row], renumbered: Mapping[Group, int] | None = None) -> Batch:
+    """Rows as a batch, by their groups; of those that are let in alone with the numbers that they begin with (``renumbered``)."""
+    counted = "all" if renumbered is None else "records"
+    begin = renumbered or {}
+    bases = [(*group, first - begin.get(group, least), last) for group, (first, least, last) in _positions(groups, counted).items()]
     shares: dict[int, Share] = {}
     for row in groups:
+        if not row[counted]:
+            continue
         old = shares.get(row["partition"])
         shares[row["partition"]] = Share(
             row["partition"],
-            row["records"] + (old.records if old else 0),
+            row[counted] + (old.records if old else 0),
             row["octets"] + (old.octets if old else 0),
             old.first_ms if old else row["first_ms"],
             max(row["largest_ms"], old.largest_ms if old else row["largest_ms"]),
         )
-    return Batch(rows, shares, bases, sum(row["records"] for row in groups), sum(row["conditional"] for row in groups))
+    return Batch(rows, shares, bases, sum(row[counted] for row in groups), sum(row["conditional"] for row in groups))

@@ -22,11 +22,17 @@ REPAIR = "Run verify with repair: it begins a new epoch at the log's end and com
 
 @dataclass(frozen=True)
 class MergeOptions:
-    """What a merge is asked: about so many records (rounded up to whole commits), silver anew, only if silver is at this version."""
+    """What a merge is asked: about so many records (rounded up to whole commits), silver anew, only if silver is at this version.
+
+    ``admit``: is shown what is about to be written, and raises where that must not be. ``span``: fold exactly from these offsets to those, both
+    ends of appends, or refuse.
+    """
 
     max_records: int | None = None
     rebuild: bool = False
     expected_version: int | None = None
+    admit: upsert.Admit | None = None
+    span: tuple[Mapping[int, int], Mapping[int, int]] | None = None
 
 
 def merge(
@@ -68,7 +74,8 @@ def merge(
     require_writable(log, end)
     if state is None or options.rebuild or (state.rule != log.rule and state.empty):
         require_whole(log, log.name, end)
-        version, step = upsert.rebuild(log, end.starts(), places(end), bronze_version=end.version, now=now)
+        _require_span(log, options, end.starts(), end.ends())
+        version, step = upsert.rebuild(log, end.starts(), places(end), bronze_version=end.version, now=now, admit=options.admit)
         return (None if version is None else _merged(log.name, version, step, end.ends())), end
     if state.rule != log.rule:
         raise Refused(
@@ -78,12 +85,42 @@ def merge(
     require_same_log(log, state, end)
     if evolution.reconcile(log, tables.read(log.spark, log.silver).schema):
         return None, end
-    step_places = _up_to(log, state, end, options.max_records)
+    if options.span is None:
+        step_places = _up_to(log, state, end, options.max_records)
+    else:
+        step_places = _exactly(log, state, end, options.span[1])
+        _require_span(log, options, state.next, {index: place.end for index, place in step_places.items()})
     ends = {index: place.end for index, place in step_places.items()}
     if ends == state.next:
         return Merged(log.name, None, ends, ends), end
-    version, step = upsert.merge(log, state, step_places, bronze_version=end.version, now=now)
+    version, step = upsert.merge(log, state, step_places, bronze_version=end.version, now=now, admit=options.admit)
     return (None if version is None else _merged(log.name, version, step, end.ends())), end
+
+
+def _require_span(log: TopicLog, options: MergeOptions, start: Mapping[int, int], ends: Mapping[int, int]) -> None:
+    """Refuse a merge that is to fold one span alone where it would fold another."""
+    if options.span is not None and (dict(start), dict(ends)) != tuple(map(dict, options.span)):
+        raise Refused(
+            f"{log.name}: the run that is to be accepted was about offsets {dict(options.span[0])} to {dict(options.span[1])}, now they are"
+            f" {dict(start)} to {dict(ends)}. Nothing was changed. Merge again: what is to be written now is judged anew.",
+            name="RUN_OUTDATED", expected=dict(options.span[1]), actual=dict(ends),
+        )  # fmt: skip
+
+
+def _exactly(log: TopicLog, state: Progress, end: LogEnd, ends: Mapping[int, int]) -> dict[int, LogPlace]:
+    """The places at these ends, as far as appends end there; else the log's end."""
+    last, start = places(end), state.next
+    inside = {index: stop for index, stop in ends.items() if index in last and start[index] < stop < last[index].end}
+    known = bronze.batches_at(log, {index: stop - 1 for index, stop in inside.items()}, end.version) if inside else {}
+    found = {
+        index: LogPlace(stop, end.tails[index].state.epoch_at(stop - 1), known[index]) for index, stop in inside.items() if index in known
+    }
+    kept = {
+        index: LogPlace(stop, end.tails[index].state.epoch_at(stop - 1), state.batches.get(index))
+        for index, stop in ends.items()
+        if index in last and stop == start[index] < last[index].end
+    }
+    return {**last, **found, **kept}
 
 
 def _progress(log: TopicLog, options: MergeOptions, from_rows: bool) -> Progress | None:

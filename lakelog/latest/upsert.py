@@ -8,7 +8,7 @@ all lose touch no data file.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,13 +36,6 @@ MOSTLY = 0.5
 STOP = f"WHEN NOT MATCHED THEN INSERT (bucket) VALUES (CAST(raise_error('{PROGRESS_MOVED}') AS INT))"  # noqa: S608
 
 
-# The gate: a control row that does not find the one it replaces stops the MERGE before anything is committed. It costs no look at the table.
-PROGRESS_MOVED = "LAKELOG_PROGRESS_MOVED"
-# From this share of the touched buckets' octets on, they are overwritten rather than merged.
-MOSTLY = 0.5
-STOP = f"WHEN NOT MATCHED THEN INSERT (bucket) VALUES (CAST(raise_error('{PROGRESS_MOVED}') AS INT))"  # noqa: S608
-
-
 @dataclass(frozen=True)
 class Step:
     """What a merge step is about to do: where it goes to, and counts per partition."""
@@ -56,11 +49,31 @@ class Step:
         return sum(counts.get(name, 0) for counts in self.counts.values())
 
 
-def merge(log: TopicLog, state: Progress, places: Mapping[int, LogPlace], *, bronze_version: int, now: int) -> tuple[int | None, Step]:
+@dataclass(frozen=True)
+class Winners:
+    """What a merge is about to write: the changed ``rows``, the ``step``, and the version of silver it begins at (None: there is no silver).
+
+    ``rows`` have the record's columns, the version, and unless ``anew`` (silver is computed anew) or silver holds none, ``old_offset`` and
+    ``old_tombstone`` of the row that each replaces.
+    """
+
+    rows: DataFrame
+    step: Step
+    version: int | None
+    anew: bool = False
+
+
+Admit = Callable[[Winners], None]
+
+
+def merge(
+    log: TopicLog, state: Progress, places: Mapping[int, LogPlace], *, bronze_version: int, now: int, admit: Admit | None = None
+) -> tuple[int | None, Step]:
     """Fold the log up to ``places`` into silver, in one commit.
 
     Bronze is read at ``bronze_version``, silver at the version of ``state``. The commit holds only if every control row of silver is still
-    as in ``state``: whatever changes silver or rewrites the log (a merge, a rebuild, a restore) changes those.
+    as in ``state``: whatever changes silver or rewrites the log (a merge, a rebuild, a restore) changes those. ``admit`` is shown what is about
+    to be written, and raises where that must not be.
 
     Returns:
         (silver's version, or None when another merge was first: read the progress again; what the step did).
@@ -78,6 +91,8 @@ def merge(log: TopicLog, state: Progress, places: Mapping[int, LogPlace], *, bro
     folded = None if whole else fold(log, state.next, ends, bronze_version)
     silver_version = None if state.empty else state.version
     compared = fill(log, state.next, ends, bronze_version) if folded is None else compare(log, folded, silver_version)
+    if admit is not None:
+        admit(Winners(compared.changes, Step(state.next, ends, compared.counts), state.version))
     after = state.after(places, compared.counts)
     upsert = Upsert(log, table, folded, compared, state, after, now)
     try:
@@ -211,9 +226,9 @@ def bitmap(column: str, offsets: Collection[int]) -> str:
 
 
 def rebuild(
-    log: TopicLog, starts: Mapping[int, int], places: Mapping[int, LogPlace], *, bronze_version: int, now: int
+    log: TopicLog, starts: Mapping[int, int], places: Mapping[int, LogPlace], *, bronze_version: int, now: int, admit: Admit | None = None
 ) -> tuple[int | None, Step]:
-    """Compute silver anew from the whole log under the topic's present rule, in one commit that replaces all rows.
+    """Compute silver anew from the whole log under the topic's present rule, in one commit that replaces all rows; ``admit`` as for `merge`.
 
     Works whatever state silver is in: its control rows missing or twice, another log's (its columns and properties are replaced), or gone.
     The commit holds only if the control rows are still those found at the beginning.
@@ -236,6 +251,8 @@ def rebuild(
             fill(log, start, ends, bronze_version) if large(start, ends) else compare(log, fold(log, start, ends, bronze_version), None)
         )
         counts, data = compared.counts, silver.stored_rows(log, compared.changes, now)
+        if admit is not None:
+            admit(Winners(compared.changes, Step(start, ends, counts), None, anew=True))
     generation, ours = _generation(log, known or [])
     after = Progress.start(places, counts, rule=log.rule, uuid=log.uuid, generation=generation + 1)
     control = silver.control_frame(log, after, now)

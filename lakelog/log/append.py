@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from lakelog.delta import tables
 from lakelog.delta.lock import held
-from lakelog.errors import Conflict, ExpectedOffsetMismatch, FencedEpoch, InvalidRequest, NotFound
+from lakelog.errors import Conflict, ExpectedOffsetMismatch, FencedEpoch, InvalidRequest, LakelogError, NotFound
 from lakelog.inputs import staging
 from lakelog.inputs.sources import FileOptions, requested
 from lakelog.inputs.staging import Batch
@@ -18,19 +18,41 @@ from lakelog.log import bronze, conditions
 from lakelog.log.tail import LogEnd, followed, log_end
 from lakelog.log.tokens import Token, TokenKnown
 from lakelog.model.expectations import combined, stated
+from lakelog.model.row_rules import RowRules
 from lakelog.model.topic_log import TopicLog
 from lakelog.results import Appended
+
+
+class Gate(Protocol):
+    """What stands before the log: the rules that each record is judged by, and a decision on the batch (`lakelog.quality`)."""
+
+    @property
+    def rules(self) -> RowRules:
+        """The rules of single records."""
+
+    def staged(self, stage: Callable[[RowRules | None], Batch]) -> Batch:
+        """Stage the request with the rules; tells rules that cannot be evaluated from a request that cannot be read."""
+
+    def admit(self, batch: Batch, *, token: str | None, end: LogEnd) -> str | None:
+        """Let a judged batch in, or raise `GateFailed`; puts aside what is kept out. Returns the identity of the batch, where it is to have one."""
+
+    def withdraw(self, batch_id: str) -> None:
+        """Take back what was put aside of a batch that is not written."""
+
+    def written(self, answer: Appended) -> Appended:
+        """Record that the batch was written; gives the answer with what became of the rest of it."""
 
 
 @dataclass(frozen=True)
 class AppendOptions:
     """The conditions of an append: log ends that must hold (partition to offset), a token, the generation of the log the writer knows; how many
-    bad records its refusal lists."""
+    bad records its refusal lists; the gate that it has to pass."""
 
     expected_offset: Mapping[int, int] | None = None
     token: str | None = None
     epoch: int | None = None
     problems: int = 20
+    gate: Gate | None = None
 
 
 def append(
@@ -63,31 +85,46 @@ def append(
         _check_epoch(name, options.epoch, captured.epoch)
     checked = log.config.flag("check.expected.offsets")
     stated_ends = stated(options.expected_offset, log.partitions) if checked else {}
-    request = requested(log.spark, source, how, log.types)
-    with tables.door(name), tables.source_door():
-        batch = staging.staged(log, request, now, listed=options.problems)
+    gate = options.gate
+    request = requested(log.spark, source, how, log.types, raw=gate is not None and gate.rules.quarantine)
+
+    def stage(rules: RowRules | None) -> Batch:
+        with tables.door(name), tables.source_door():
+            return staging.staged(log, request, now, listed=options.problems, rules=rules)
+
+    batch = stage(None) if gate is None else gate.staged(stage)
     per_key = log.config.text("check.expected.offsets.scope") == "key"
     of_records = conditions.expectations(batch) if checked and not per_key else {}
     terms = bronze.Terms(combined(of_records, stated_ends), checked and per_key, mark)
     answer_checked = checked if options.expected_offset or batch.conditional else None
+    batch_id = uuid.uuid4().hex
+    if gate is not None:
+        batch_id = gate.admit(batch, token=options.token, end=captured) or batch_id
     try:
-        return _written(log, name, batch, terms, captured, answer_checked, now)
-    except (ExpectedOffsetMismatch, FencedEpoch):
-        # What was seen before may be old without a sign of it, where a mounted file system remembers: only what Delta says now refuses.
-        if captured is not seen:
-            raise
-    return _written(log, name, batch, terms, log_end(log), answer_checked, now)
+        try:
+            done = _written(log, name, batch, terms, captured, answer_checked, now, batch_id)
+        except (ExpectedOffsetMismatch, FencedEpoch):
+            # What was seen before may be old without a sign of it, where a mounted file system remembers: only what Delta says now refuses.
+            if captured is not seen:
+                raise
+            done = _written(log, name, batch, terms, log_end(log), answer_checked, now, batch_id)
+    except LakelogError:
+        if gate is not None:
+            gate.withdraw(batch_id)
+        raise
+    if gate is not None and done[0].repeated and done[0].batch != batch_id:
+        gate.withdraw(batch_id)
+    return done
 
 
 def _written(
-    log: TopicLog, name: str, batch: Batch, terms: bronze.Terms, captured: LogEnd, answer_checked: bool | None, now: int
+    log: TopicLog, name: str, batch: Batch, terms: bronze.Terms, captured: LogEnd, answer_checked: bool | None, now: int, batch_id: str
 ) -> tuple[Appended, LogEnd | None]:
     """A staged batch in the log, or the refusal. A batch of no records is written for its token alone."""
     mark = terms.token
     if not batch.records and mark is None:
         conditions.check(log, batch, terms.expectations, captured.ends(), per_key=False)
         return Appended(name, {}, None, 0, None, None, False, answer_checked), captured
-    batch_id = uuid.uuid4().hex
     try:
         with in_turn(log, captured) as current:
             version, pieces, end = bronze.append(log, batch, batch_id=batch_id, now=now, terms=terms, captured=current)

@@ -17,10 +17,11 @@ from lakelog.inputs import staging
 from lakelog.inputs.sources import Request
 from lakelog.inputs.staging import Batch
 from lakelog.log import bronze
-from lakelog.log.append import in_turn
+from lakelog.log.append import Gate, in_turn
 from lakelog.log.tail import log_end
 from lakelog.log.tokens import ChunkToken, TokenKnown, chunks, remembered_since
 from lakelog.model.expectations import Expectation
+from lakelog.model.row_rules import RowRules
 from lakelog.model.topic_log import TopicLog
 from lakelog.results import Loaded
 
@@ -29,7 +30,16 @@ IDENTITY_MOST = 1000
 
 
 def load(
-    log: TopicLog, name: str, request: Request, *, identity: str, chunk: int, now: int, tell: Callable[[int, int], None], problems: int = 20
+    log: TopicLog,
+    name: str,
+    request: Request,
+    *,
+    identity: str,
+    chunk: int,
+    now: int,
+    tell: Callable[[int, int], None],
+    problems: int = 20,
+    gate: Gate | None = None,
 ) -> Loaded:
     """Write a request chunk by chunk.
 
@@ -42,8 +52,10 @@ def load(
         now: the time in milliseconds.
         tell: called with (records done, records in all) after each chunk.
         problems: how many bad records a refusal lists.
+        gate: what the whole request has to pass; it is refused or let in as a whole.
 
     Raises:
+        GateFailed: the gate refused it, nothing of this start was written.
         ExpectedOffsetMismatch: another writer appended behind the last chunk; the chunks before it are written.
         InvalidRecords: some records are wrong: nothing of this start was written.
         Refused: tokens of the load have expired, or were those of another input (LOAD_EXPIRED, LOAD_DIFFERS); nothing was written.
@@ -54,8 +66,15 @@ def load(
         raise InvalidRequest(f"chunk={chunk}: it is a number of records, at least 1.")
     if not identity or len(identity.encode()) > IDENTITY_MOST:
         raise InvalidRequest(f"The identity of a bulk load's input is a text of 1 to {IDENTITY_MOST} octets.")
-    with tables.door(name), tables.source_door():
-        whole = staging.staged(log, replace(request, repeatable=False), now, listed=problems)
+    kept = replace(request, repeatable=False)
+
+    def stage(rules: RowRules | None) -> Batch:
+        with tables.door(name), tables.source_door():
+            return staging.staged(log, kept, now, listed=problems, rules=rules)
+
+    whole = stage(None) if gate is None else gate.staged(stage)
+    if gate is not None:
+        gate.admit(whole, token=None, end=log_end(log))
     if whole.conditional and log.config.flag("check.expected.offsets"):
         raise InvalidRequest(
             f"{whole.conditional} records expect an offset, but a bulk load gives the expected offsets itself: leave them out, or append"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from lakelog.delta import tables
 from lakelog.delta.statement import interpreted
@@ -38,3 +38,20 @@ def octets_between(log: TopicLog, first: Mapping[int, int], ends: Mapping[int, i
     )
     with tables.door(log.table), interpreted(log.spark):
         return int(sizes.agg(F.coalesce(F.sum("octets"), F.lit(0))).collect()[0][0])
+
+
+def batch_starts(log: TopicLog, batches: Collection[str]) -> dict[tuple[str, int], int]:
+    """(Batch, partition) to the offset of its first record, of those of some appends that are in the log.
+
+    Cost: one small Spark job; of files with records the control rows are read.
+    """
+    from pyspark.sql import functions as F
+
+    if not batches:
+        return {}
+    rows = tables.read(log.spark, log.table).filter((F.col("partition") >= 0) & (F.col("segment") >= 0) & F.col("control").isNotNull())
+    rows = rows.filter(F.col("batch").isin(sorted(batches)))
+    records = F.get_json_object("control", "$.records").cast("bigint")
+    with tables.door(log.table), interpreted(log.spark):
+        found = rows.select("batch", "partition", (F.col("offset") + 1 - records).alias("start")).collect()
+    return {(row["batch"], row["partition"]): int(row["start"]) for row in found if row["start"] is not None}

@@ -77,6 +77,12 @@ class Token:
         return None
 
 
+def found(log: TopicLog, token: Token) -> TokenRow | None:
+    """The newest row of a token in the log, however old it is; None where there is none. Cost: one small Spark query."""
+    rows = [row for row in _at(log, token.hash) if row.content["digest"] == token.digest]
+    return max(rows, key=lambda row: row.appended_ms, default=None)
+
+
 @dataclass(frozen=True)
 class ChunkToken(Token):
     """The token of a bulk load's chunk, named by the first record in it, so that records are written once whatever the size of the chunks.

@@ -21,7 +21,8 @@ from lakelog.log.rows import control_row
 from lakelog.log.tail import LogEnd, log_end
 from lakelog.model.log_state import RESTORE, Intent
 from lakelog.model.topic_log import TopicLog
-from lakelog.snapshots import keeping, quarantine
+from lakelog.quality import quarantine
+from lakelog.snapshots import keeping
 from lakelog.snapshots.plan import KEEP, Target, control_of, copy_name, copy_table
 
 ATTEMPTS = 20

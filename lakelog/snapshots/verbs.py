@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lakelog.delta import tables
 from lakelog.errors import Conflict, Damaged, InvalidRequest
@@ -15,8 +15,8 @@ from lakelog.log.state import require_writable
 from lakelog.log.tail import LogEnd, log_end, true_end
 from lakelog.model.snapshot_id import Keep, expired, keep_ms
 from lakelog.model.topic_log import TopicLog
-from lakelog.results import Appended, Maintained, Merged, Requeued, Restored, Snapshot, SnapshotDeleted
-from lakelog.snapshots import maintain, plan, point, quarantine, registry, restore, take
+from lakelog.results import Maintained, Merged, Restored, Snapshot, SnapshotDeleted
+from lakelog.snapshots import maintain, plan, point, registry, restore, take
 from lakelog.snapshots.point import Point
 from lakelog.snapshots.registry import Entry
 
@@ -41,7 +41,6 @@ class SnapshotVerbs:
         def log(self) -> TopicLog: ...  # noqa: D102 - Topic has them
         def refresh(self) -> None: ...  # noqa: D102
         def merge(self) -> Merged: ...  # noqa: D102
-        def append(self, source: Any, *, token: str | None = None) -> Appended: ...  # noqa: D102
         def _ready(self, *, pin: bool = False) -> LogEnd: ...
         def _reached(self) -> dict[str, dict[int, int]]: ...
 
@@ -172,59 +171,6 @@ class SnapshotVerbs:
         done = maintain.maintain(self.log, end, gone, now=self.clock())
         LOGGER.info("%s: maintained, expired %s, promoted %s", self.name, done.expired, done.promoted)
         return done
-
-    # ---- quarantine ----
-
-    def quarantined(self) -> DataFrame:
-        """The records that are not in the log, each with its ``reason``, ``source`` and ``time``: after a restore those that left the log.
-
-        Columns: those of `read`, and ``reason``, ``rules``, ``source``, ``token``, ``time``, ``raw``. In no order.
-        """
-        self.refresh()
-        return quarantine.rows(self.log)
-
-    def requeue(
-        self,
-        *,
-        partition: int | None = None,
-        first: int | None = None,
-        end: int | None = None,
-        source: str | None = None,
-        dry_run: bool = False,
-    ) -> Requeued:
-        """Append records of the quarantine again, to the partitions they were in, and take them out of it; all that are not excluded.
-
-        They get new offsets, in the order of the old ones, in one append, which has a token made of the records: cut off in between, the same
-        call appends nothing twice.
-
-        Args:
-            partition: only records of this one.
-            first: only from this old offset on.
-            end: only below this old offset.
-            source: only those that were put there by this, as ``quarantined`` shows it: ``restore …``.
-            dry_run: tell how many they are, and change nothing.
-
-        Raises:
-            What `append` raises; then the records are still in quarantine.
-
-        Cost: an append of the records, and a MERGE that deletes them.
-        """
-        from pyspark.sql import functions as F
-
-        chosen = self.quarantined()
-        for name, wanted, test in (
-            ("partition", partition, "="), ("offset", first, ">="), ("offset", end, "<"), ("source", source, "=")
-        ):  # fmt: skip
-            if wanted is not None:
-                column, value = F.col(name), F.lit(wanted)
-                chosen = chosen.filter({"=": column == value, ">=": column >= value, "<": column < value}[test])
-        count, token = quarantine.identity(chosen)
-        if dry_run or not count:
-            return Requeued(self.name, count, {}, dry_run)
-        columns = ("key", "value", "headers", "timestamp", "tombstone", "partition")
-        written = self.append(chosen.orderBy("partition", "epoch", "offset").select(*columns), token=token)
-        quarantine.remove(self.log, chosen)
-        return Requeued(self.name, count, written.offsets)
 
     def diff(self, before: Point, after: Point = None) -> DataFrame:
         """The keys that were added, changed or removed between two points: snapshots, versions of silver, times; ``after`` None is now.

@@ -1,17 +1,17 @@
-"""``python -m tests.benchmarks [first|merge|append|snapshot|all]``: what lakelog costs next to the recipes, one table, as figures of one run."""
+"""``python -m tests.benchmarks [first|merge|append|snapshot|gate|all]``: what lakelog costs next to the recipes, one table, figures of one run."""
 
 from __future__ import annotations
 
 import argparse
 
-from tests.benchmarks import append, first, merge, snapshots
+from tests.benchmarks import append, first, gate, merge, snapshots
 from tests.benchmarks.table import head
 
 
 def main() -> None:
     """Parse the arguments and run."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("what", nargs="?", default="all", choices=["first", "merge", "append", "snapshot", "all"])
+    parser.add_argument("what", nargs="?", default="all", choices=["first", "merge", "append", "snapshot", "gate", "all"])
     loads = parser.add_argument_group("first")
     loads.add_argument("--records", default="4", help="million records of the first load (default 4)")
     loads.add_argument("--loads", type=int, default=3, help="first loads of each kind (default 3)")
@@ -38,6 +38,8 @@ def main() -> None:
         append.main(options.rounds, options.commits)
     if options.what in ("snapshot", "all"):
         snapshots.main([int(float(size) * 1_000_000) for size in options.tables.split(",")], options.restores)
+    if options.what in ("gate", "all"):
+        gate.main(options.rounds)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ ROOT = Path(__file__).parent.parent.parent
 # Imports go down this list; within a wing, to the left.
 FLOORS: dict[str, tuple[str, ...]] = {
     "cli": (
-        "settings", "root", "engine", "interrupt", "failure", "input", "progress", "output", "told", "rows", "doctor", "demo", "shell",
-        "context", "topics", "snapshots", "readers", "main",
+        "settings", "root", "interrupt", "failure", "input", "progress", "output", "told", "rows", "doctor", "demo", "shell",
+        "context", "topics", "snapshots", "quality", "readers", "main",
     ),
     "lake": ("query", "lake_table", "lake_snapshots", "lake_import", "lake"),
     "": ("reading", "retention", "topic", "commit_log"),
@@ -24,19 +24,23 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "transfer": ("manifest", "export", "load"),
     "operations": ("create", "configure", "delete", "repair", "upgrade", "truncate", "intents"),
     "readers": ("validate", "read", "bootstrap", "positions", "lag"),
-    "snapshots": ("registry", "keeping", "take", "point", "plan", "quarantine", "restore", "maintain", "verbs"),
+    "snapshots": ("registry", "keeping", "take", "point", "plan", "restore", "maintain", "verbs"),
+    "quality": (
+        "rowwise", "suites", "folder", "judgement", "expectations", "engine", "conditions", "verdicts", "quarantine", "selection", "requeue",
+        "gate", "merge_gate", "audit", "pages", "profile", "verbs",
+    ),
     "latest": ("progress", "fold", "compare", "fill", "silver", "upsert", "evolution", "merge", "views", "status", "recompute", "verify"),
     "log": ("rows", "notes", "inspection", "tail", "tokens", "conditions", "guard", "state", "cut", "bronze", "extent", "append", "bulk"),
-    "inputs": ("files", "csv", "arrow", "values", "ndjson", "fitting", "sources", "inference", "refusal", "staging", "identity"),
+    "inputs": ("files", "csv", "arrow", "values", "ndjson", "fitting", "sources", "inference", "refusal", "screening", "staging", "identity"),
     "delta": (
         "prerequisites", "session", "errors", "location", "lock", "statement", "plans", "commit_file", "commits", "table_properties",
         "filesystem", "tables", "past",
     ),
     "model": (
-        "names", "config", "kinds", "queries", "records", "ordering", "topic_log", "expectations", "log_state", "segments", "steps", "snapshot_id",
-        "point_in_time", "widening", "positions",
+        "names", "config", "kinds", "queries", "records", "row_rules", "ordering", "topic_log", "expectations", "log_state",
+        "segments", "steps", "snapshot_id", "point_in_time", "widening", "positions",
     ),
-    "ground": ("errors", "results", "reader_results"),
+    "ground": ("errors", "results", "reader_results", "quality_results"),
 }  # fmt: skip
 WINGS = list(FLOORS)
 PLACE = {
@@ -52,7 +56,9 @@ COLLECTORS = (
     "latest.compare", "latest.fill", "latest.progress", "latest.upsert", "latest.status", "latest.recompute", "operations.repair",
     "operations.truncate",
     "readers.read", "readers.positions", "readers.lag",
-    "snapshots.registry", "snapshots.plan", "snapshots.quarantine", "log.extent", "log.cut",
+    "snapshots.registry", "snapshots.plan", "log.extent",
+    "quality.quarantine", "quality.verdicts", "quality.merge_gate", "quality.audit", "quality.profile", "quality.requeue", "quality.expectations",
+    "log.cut",
     "lake.lake_table", "inputs.arrow", "inputs.csv", "inputs.inference", "inputs.files", "cli.rows",
 )  # fmt: skip
 BANNED_CALLS = {

@@ -33,6 +33,11 @@ WAITING = _batch([(b"a", (0, "late")), (b"b", None), (b"e", (3, "z"))], [(b"a", 
 MORE = _batch([(b"b", (0, "back")), (b"c", (0, "late"))], [(b"d", (2, "s")), (b"f", (1, "f"))])
 LATER = _batch([(b"e", None), (b"g", (1, "g"))], [(b"d", (3, "t"))])
 ENDS = {0: 6, 1: 3}
+# For a gate that keeps out what is 100 or more: records that flow, records that are put aside, and those mended.
+FLOWS = _batch([(b"h", (7, "a")), (b"a", (8, "b"))], [(b"i", (9, "c"))])
+ASIDE = _batch([(b"y", (100, "d")), (b"z", (101, "e"))], [(b"z", (102, "f"))])
+MENDED = _batch([(b"y", (0, "d")), (b"z", (1, "e"))], [(b"z", (2, "f"))])
+LOW = {"type": "expect_rows_to_satisfy", "kwargs": {"name": "low", "expression": "_tombstone OR v < 100"}, "description": "v is below 100"}
 
 
 def records(batch: Batch) -> list[dict[str, Any]]:
@@ -146,6 +151,62 @@ def _append(operation: Operation, lake: Lake, other_first: bool, begun: bool) ->
         operation.call(lake)
     topic.merge()
     holds(topic, MERGED, WAITING, MORE)
+
+
+def kept_aside(topic: Topic) -> list[tuple[Any, ...]]:
+    """(partition, key, v, rules) of what is in quarantine."""
+    return sorted((row["partition"], bytes(row["key"]), row["value"]["v"], row["rules"][0]) for row in topic.quarantined().collect())
+
+
+def _aside(operation: Operation, lake: Lake, other_first: bool, begun: bool) -> None:
+    """The producer repeats its append: what flows is in the log once, what was put aside in quarantine once."""
+    del begun
+    topic = lake.topic("t")
+    if other_first:
+        topic.merge()
+    if operation.name == "aside" or topic.ends() == ENDS:
+        operation.call(lake)
+    wanted = [(index, one.key, one.value[0], "low") for index, batch in ASIDE.items() for one in batch]
+    assert kept_aside(topic) == sorted(wanted)
+    topic.merge()
+    holds(topic, MERGED, WAITING, FLOWS)
+    topic.requeue(fix={"v": "v - 100"})
+    topic.merge()
+    holds(topic, MERGED, WAITING, FLOWS, MENDED)
+
+
+def _requeue(operation: Operation, lake: Lake, other_first: bool, begun: bool) -> None:
+    """Whoever requeues next goes on: the records are in the log once, and no longer in quarantine."""
+    del begun
+    topic, ends = lake.topic("t"), {0: 8, 1: 4}
+    before = topic.ends() != ends
+    if other_first:
+        topic.append(records(LATER))
+    operation.call(lake)
+    assert kept_aside(topic) == []
+    if not other_first:
+        topic.append(records(LATER))
+    topic.merge()
+    holds(topic, MERGED, WAITING, FLOWS, *([MENDED, LATER] if before or not other_first else [LATER, MENDED]))
+
+
+def gated(lake: Lake) -> Topic:
+    """The topic of the templates with a gate that puts aside."""
+    folder = Path(lake.root).parent / "suites"
+    (folder / "t").mkdir(parents=True)
+    (folder / "t" / "append.json").write_text(json.dumps({"name": "t.append", "expectations": [LOW]}))
+    topic = create(lake)
+    topic.append(records(MERGED))
+    topic.merge()
+    topic.append(records(WAITING))
+    topic.configure({"quality.suites": str(folder), "quality.on.failure": "quarantine"})
+    return topic
+
+
+def split(lake: Lake, token: str | None = None) -> Any:
+    """The append of a batch of which a part is put aside."""
+    both = {index: [*FLOWS[index][:1], *ASIDE[index], *FLOWS[index][1:]] for index in FLOWS}
+    return lake.topic("t").append(records(both), token=token)
 
 
 def _create(operation: Operation, lake: Lake, other_first: bool, begun: bool) -> None:
@@ -324,6 +385,9 @@ OPERATIONS = {
         Operation("token", "sound", lambda lake: lake.topic("t").append(records(MORE), token="more"), _append),
         Operation("plain", "sound", lambda lake: lake.topic("t").append(records(MORE)), _append),
         Operation("bulk", "sound", _bulk, _append),
+        Operation("aside", "gated", lambda lake: split(lake, "aside"), _aside),
+        Operation("aside_without_token", "gated", split, _aside),
+        Operation("requeue", "aside", lambda lake: lake.topic("t").requeue(fix={"v": "v - 100"}), _requeue),
         Operation("merge", "sound", lambda lake: lake.topic("t").merge(), _beside),
         Operation("rebuild", "sound", lambda lake: lake.topic("t").merge(rebuild=True), _beside),
         Operation("types", "sound", lambda lake: lake.topic("t").configure(value=WIDER), _beside),

@@ -18,7 +18,7 @@ import pytest
 from lakelog import Lake
 from lakelog.delta import table_properties
 from tests.conftest import NOON
-from tests.races.operations import MERGED, MORE, OPERATIONS, WAITING, create, named, records
+from tests.races.operations import MERGED, MORE, OPERATIONS, WAITING, create, gated, named, records, split
 from tests.races.processes import kill, start
 from tests.tables import version_of
 
@@ -43,6 +43,9 @@ LEAST: dict[str, int] = {
     "maintain": 6,
     "cut": 4,
     "commit": 2,
+    "aside": 4,
+    "aside_without_token": 4,
+    "requeue": 4,
 }
 
 
@@ -72,6 +75,12 @@ def templates(spark: SparkSession, folder: Path, names: set[str]) -> dict[str, s
         topic.configure({"segment.bytes": 14})
         topic.append(records(MORE))
         topic.snapshot("s")
+    if "gated" in names:
+        gated(Lake(spark, str(folder / "gated" / "lake"), clock=lambda: NOON))
+    if "aside" in names:
+        lake = Lake(spark, str(folder / "aside" / "lake"), clock=lambda: NOON)
+        gated(lake)
+        split(lake)
     if "old" in names:
         with tarfile.open(ARCHIVE) as archive:
             archive.extractall(folder / "old", filter="data")
@@ -159,6 +168,14 @@ def test_a_truncation_and_a_commit_of_a_position_killed_at_every_step(spark: Spa
     """The log begins where it began or at the snapshot's end; a group is registered or not."""
     runs = killed(spark, tmp_path, ["cut", "commit"], every=True)
     assert {name for name, _, steps in runs if steps >= LEAST[name]} == {"cut", "commit"}
+    assert [wrong for run in runs if (wrong := gone_on(spark, tmp_path, run))] == []
+
+
+@pytest.mark.long
+def test_a_batch_that_is_split_and_a_requeue_killed_at_every_step(spark: SparkSession, tmp_path: Path) -> None:
+    """Between the quarantine's commit and the log's, with a token and without: no record is lost, none is there twice."""
+    runs = killed(spark, tmp_path, ["aside", "aside_without_token", "requeue"], every=True)
+    assert {name for name, _, steps in runs if steps >= LEAST[name]} == {"aside", "aside_without_token", "requeue"}
     assert [wrong for run in runs if (wrong := gone_on(spark, tmp_path, run))] == []
 
 

@@ -1,4 +1,4 @@
-"""Snapshot, restore and maintenance cut off before any of their commits, in this process; `tests/races/test_kills.py` does it with kill -9.
+"""Operations cut off before any of their commits, in this process; `tests/races/test_kills.py` does it with kill -9.
 
 The steps are taken from a traced run: every commit takes the lock of its table once.
 """
@@ -18,12 +18,12 @@ from lakelog.delta import statement
 from lakelog.delta.lock import held
 from lakelog.snapshots import maintain
 from tests.conftest import NOON
-from tests.races.operations import MERGED, OPERATIONS, WAITING, create, named, records
+from tests.races.operations import MERGED, OPERATIONS, WAITING, create, gated, named, records, split
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-NAMES = ("snapshot", "truncate", "keep", "maintain")
+NAMES = ("snapshot", "truncate", "keep", "maintain", "aside", "aside_without_token", "requeue")
 
 
 class CutOff(BaseException):
@@ -61,6 +61,11 @@ def template(spark: SparkSession, folder: Path, name: str) -> Path:
     if OPERATIONS[name].template == "named":
         named(made)
         return folder / "template"
+    if OPERATIONS[name].template in ("gated", "aside"):
+        gated(made)
+        if OPERATIONS[name].template == "aside":
+            split(made)
+        return folder / "template"
     topic = create(made)
     topic.append(records(MERGED))
     topic.merge()
@@ -96,6 +101,7 @@ def test_every_step(name: str, spark: SparkSession, tmp_path: Path, monkeypatch:
     folder = template(spark, tmp_path, name)
     traced = shutil.copytree(folder, tmp_path / "traced")
     steps = run(Lake(spark, str(traced), clock=lambda: NOON), name, None, monkeypatch)
-    assert steps >= {"snapshot": 3, "truncate": 7, "keep": 4, "maintain": 6}[name]
+    least = {"snapshot": 3, "truncate": 7, "keep": 4, "maintain": 6, "aside": 4, "aside_without_token": 4, "requeue": 4}
+    assert steps >= least[name]
     wrong = [gone_on(spark, tmp_path, name, step, step % 2 == 0, monkeypatch) for step in range(1, steps + 1)]
     assert [one for one in wrong if one] == []

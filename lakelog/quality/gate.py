@@ -1,0 +1,176 @@
+"""The gate before the log: a batch's records are judged in the pass that sums them up anyway, then the batch as a whole.
+
+Records that break a critical rule, or are none, refuse the batch, or are put aside before the others are appended (``quality.on.failure``). The
+commit on the quarantine comes first: killed in between, the same append again finds what was put aside by the batch's token, or by what the
+records are, and goes on under the same batch identity, so that nothing is lost and nothing is there twice.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakelog.errors import LakelogError
+from lakelog.inputs.screening import Screening
+from lakelog.inputs.staging import Batch
+from lakelog.log import extent
+from lakelog.log.tail import LogEnd
+from lakelog.model.records import as_datetime
+from lakelog.model.row_rules import RowRule, RowRules
+from lakelog.model.topic_log import TopicLog
+from lakelog.quality import conditions, engine, judgement, quarantine, verdicts
+from lakelog.quality.suites import FIGURE, Suite
+from lakelog.quality_results import QUARANTINED, Finding, Verdict
+from lakelog.results import Appended
+
+REFUSED = "nothing of the batch was written"
+REMEDY = "Correct the records, or the suite; with quality.on.failure=quarantine records that break row rules are put aside."
+
+
+@dataclass
+class AppendGate:
+    """The gate of one append. ``whole``: the request expects offsets, so it is let in or refused as a whole."""
+
+    log: TopicLog
+    suite: Suite
+    now: int
+    whole: bool = False
+    verdict: Verdict | None = field(default=None, init=False)
+
+    @property
+    def rules(self) -> RowRules:
+        """The rules of single records, and whether those that break them are put aside."""
+        return self.suite.rules(quarantine=self.log.config.text("quality.on.failure") == "quarantine" and not self.whole)
+
+    def staged(self, stage: Callable[[RowRules | None], Batch]) -> Batch:
+        """Stage the request with the rules.
+
+        Raises:
+            InvalidConfig: the suite is not understood.
+            GateFailed: a rule could not be evaluated (GATE_BROKEN).
+
+        Cost: none beside the staging; where a rule raises, a staging without rules and one for each.
+        """
+        rules = self.rules
+        engine.require_understood(self.suite.set_checks)
+        rows = conditions.empty(self.log, placed=False)
+        wrong = conditions.unsound(rules.rules, rows) | conditions.missing_columns(self.suite.set_checks, rows)
+        if wrong:
+            raise self._broken(wrong)
+        try:
+            return stage(rules)
+        except LakelogError:
+            raise
+        except Exception as error:
+            # Is it the records, or a rule? What raises without rules passes as it is.
+            stage(None)
+
+            def alone(some: Sequence[RowRule]) -> object:
+                return stage(replace(rules, rules=tuple(some)))
+
+            wrong = conditions.raising(rules.rules, alone) or {rule.name: conditions.first_line(error) for rule in rules.rules}
+            raise self._broken(wrong) from error
+
+    def _broken(self, wrong: dict[str, str]) -> LakelogError:
+        """The refusal for rules that could not be evaluated, recorded."""
+        findings = [judgement.broken(check, wrong[check.name]) for check in self.suite.checks if check.name in wrong]
+        return self._refused(self._verdict(findings, None))
+
+    def admit(self, batch: Batch, *, token: str | None, end: LogEnd) -> str | None:
+        """Let the batch in, or refuse it; put aside what is kept out.
+
+        Returns:
+            The identity that the batch is to have in the log, where records were put aside of it.
+
+        Raises:
+            GateFailed: a critical rule failed, or one could not be evaluated; nothing was written but the verdict.
+
+        Cost: none for rules about single records and figures; the others as `engine.run`, over the records that are let in; where records are
+        put aside, `quarantine.put_aside` and a look for those of an earlier try.
+        """
+        found = batch.screening
+        assert found is not None
+        splits = self.rules.quarantine and not (batch.conditional and self.log.config.flag("check.expected.offsets"))
+        findings = self._of_records(found, splits=splits)
+        verdict = self._verdict(findings, found, splits=splits)
+        if verdict.ok and self.suite.set_checks:
+            rows = conditions.flat_rows(self.log, batch.rows, self.now)
+            findings += engine.run(self.suite.set_checks, rows, parameters=self._parameters(found))
+            verdict = self._verdict(findings, found, splits=splits)
+        if not verdict.ok:
+            raise self._refused(verdict, found)
+        self.verdict = verdict
+        if not (splits and found.aside):
+            return None
+        before = self._earlier(found, token)
+        batch_id = before or uuid.uuid4().hex
+        quarantine.put_aside(
+            self.log, found, batch=batch_id, token=token, ends=end.ends(), epoch=end.epoch, again=before is not None, now=self.now
+        )
+        return batch_id
+
+    def withdraw(self, batch_id: str) -> None:
+        """Take back what was put aside of a batch that is not written."""
+        if self.verdict is not None and self.verdict.quarantined:
+            quarantine.withdraw(self.log, batch_id)
+
+    def written(self, answer: Appended) -> Appended:
+        """Record what was said of a batch that was written; gives the answer with what became of the rest of it. Cost: one small commit."""
+        if self.verdict is None or answer.repeated:
+            return answer
+        self.verdict = replace(self.verdict, version=answer.version)
+        verdicts.record(self.log, self.verdict, now=self.now)
+        return replace(answer, quarantined=self.verdict.quarantined, warnings=self.verdict.warnings(), run=self.verdict.run)
+
+    # ---- what was found ----
+
+    def _of_records(self, found: Screening, *, splits: bool) -> list[Finding]:
+        """The findings of rules about single records and of figures."""
+        checked = found.records - found.invalid
+        findings = [
+            judgement.of_rows(check, checked=checked, failing=found.broken.get(check.name, 0), aside=splits)
+            for check in self.suite.row_checks
+        ]
+        if found.invalid:
+            says = "every record can be read, has a key and fits the topic"
+            observed = f"{found.invalid} of {found.records} are none"
+            findings.append(Finding("lakelog_record", "invariant", "critical", QUARANTINED, says, observed, found.records, found.invalid))
+        return findings + [judgement.of_figure(check, self._parameters(found)) for check in self.suite.checks if check.type == FIGURE]
+
+    def _parameters(self, found: Screening) -> dict[str, Any]:
+        aside = found.aside
+        share = aside / found.records if found.records else 0.0
+        return {"records": found.records - aside, "quarantined": aside, "quarantined_share": share, "now": as_datetime(self.now)}
+
+    def _verdict(self, findings: list[Finding], found: Screening | None, *, splits: bool = False) -> Verdict:
+        aside = found.aside if found is not None and splits else 0
+        outcome = judgement.outcome(findings, quarantined=aside)
+        records = None if found is None else found.records
+        return Verdict(
+            uuid.uuid4().hex, self.log.name, "append", outcome, findings, self.suite.digest, as_datetime(self.now), None, records,
+            aside if outcome == QUARANTINED else 0,
+        )  # fmt: skip
+
+    def _refused(self, verdict: Verdict, found: Screening | None = None) -> LakelogError:
+        """The refusal, after the verdict was recorded."""
+        verdicts.record(self.log, verdict, now=self.now)
+        problems = [] if found is None else found.problems
+        count = 0 if found is None else found.aside
+        where = ""
+        if problems:
+            first = problems[0]
+            place = ", ".join(f"{word} {first[word]}" for word in ("line", "row") if word in first)
+            where = f" First: {', '.join(filter(None, [first.get('file'), place])) or 'record ' + str(first['record'])}: {first['reason']}."
+        refusal = judgement.refusal(
+            verdict, what=REFUSED, remedy=where.strip() + (" " if where else "") + REMEDY, problems=problems, count=count,
+            records=[one["record"] for one in problems],
+        )  # fmt: skip
+        return refusal
+
+    def _earlier(self, found: Screening, token: str | None) -> str | None:
+        """The identity under which an earlier try put records of this batch aside, and was cut off before the others were written."""
+        tried = quarantine.batches_like(self.log, token=token, digest=found.digest)
+        written = {batch for batch, _ in extent.batch_starts(self.log, tried)}
+        return next((batch for batch in tried if batch not in written), None)

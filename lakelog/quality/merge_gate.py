@@ -1,0 +1,201 @@
+"""The gate before the latest table: the winners that a merge is about to write, and what the merge would do to the table, are judged as a whole.
+
+A failure leaves silver as it was and names the keys. The remedies: append corrected records and merge again, since winners change with what is
+appended; or accept the run's failures with a reason, which lets through exactly what was refused.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from lakelog.delta import tables
+from lakelog.errors import InvalidRequest, LakelogError, Refused
+from lakelog.latest import silver
+from lakelog.latest.upsert import Winners
+from lakelog.model.records import as_datetime
+from lakelog.model.row_rules import RowRules, bit, counted, judged
+from lakelog.model.topic_log import TopicLog
+from lakelog.quality import conditions, engine, judgement, verdicts
+from lakelog.quality.selection import key_text
+from lakelog.quality.suites import FIGURE, Suite
+from lakelog.quality_results import ACCEPTED, FAILED, Finding, Verdict
+from lakelog.results import Merged
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+KEYS = 20
+OF_THE_TABLE = ("live_before", "live_after", "deleted_share", "drop_share")
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """A run of the gate whose failures somebody accepts, and why."""
+
+    verdict: Verdict
+    reason: str
+
+    @classmethod
+    def of(cls, log: TopicLog, run: str, reason: str | None) -> Acceptance:
+        """The acceptance of a run.
+
+        Raises:
+            NotFound: there is no such run.
+            InvalidRequest: no reason is given.
+            Refused: the run did not fail at the door merge (NOT_ACCEPTABLE).
+        """
+        if reason is None or not reason.strip():
+            raise InvalidRequest(f"{log.name}: to accept a run takes a reason, which is recorded.")
+        verdict = verdicts.run(log, run)
+        if (verdict.door, verdict.outcome) != ("merge", FAILED):
+            raise Refused(
+                f"{log.name}: run {verdict.run} at the door {verdict.door} is {verdict.outcome}: a failed merge can be accepted, nothing else.",
+                name="NOT_ACCEPTABLE", expected="merge failed", actual=f"{verdict.door} {verdict.outcome}",
+            )  # fmt: skip
+        return cls(verdict, reason.strip())
+
+    @property
+    def span(self) -> tuple[dict[int, int], dict[int, int]]:
+        """The offsets that the refused merge was to fold."""
+        return self.verdict.from_offsets, self.verdict.to_offsets
+
+    def covers(self, findings: Sequence[Finding]) -> bool:
+        """Whether every failure was one of the accepted run."""
+        known = {one.rule for one in self.verdict.of(FAILED)}
+        return all(one.rule in known for one in findings if one.outcome == FAILED)
+
+
+@dataclass
+class MergeGate:
+    """The gate of one merge, tried again with it."""
+
+    log: TopicLog
+    suite: Suite
+    now: int
+    acceptance: Acceptance | None = None
+    verdict: Verdict | None = field(default=None, init=False)
+
+    def admit(self, winners: Winners) -> None:
+        """Let the winners be written, or refuse the merge.
+
+        Raises:
+            InvalidConfig: the suite is not understood.
+            GateFailed: a critical rule failed, or one could not be evaluated; silver is as it was, the verdict is recorded.
+
+        Cost: one Spark job over the winners for all rules about rows; a count of silver's live rows where a figure asks for it; keys of rules that
+        failed one small job each; the others as `engine.run`.
+        """
+        engine.require_understood(self.suite.set_checks)
+        rules = self.suite.rules(quarantine=False)
+        rows = conditions.empty(self.log, placed=True)
+        wrong = conditions.unsound(rules.rules, rows) | conditions.missing_columns(self.suite.set_checks, rows)
+        findings = [judgement.broken(check, wrong[check.name]) for check in self.suite.checks if check.name in wrong]
+        if not findings:
+            findings = self._findings(rules, winners)
+        outcome = judgement.outcome(findings)
+        if outcome == FAILED and self.acceptance is not None and self.acceptance.covers(findings):
+            outcome = ACCEPTED
+        accepted = self.acceptance if outcome == ACCEPTED else None
+        self.verdict = Verdict(
+            uuid.uuid4().hex, self.log.name, "merge", outcome, findings, self.suite.digest, as_datetime(self.now), winners.version,
+            winners.step.total("records"), 0, dict(winners.step.start), dict(winners.step.ends), accepted.reason if accepted else None,
+            accepted.verdict.run if accepted else None,
+        )  # fmt: skip
+        if not self.verdict.ok:
+            verdicts.record(self.log, self.verdict, now=self.now)
+            accept = "" if outcome != FAILED else f", or accept it: merge(accept='{self.verdict.run}', reason=…)"
+            raise judgement.refusal(
+                self.verdict, what="the latest table is as it was", remedy=f"Append corrected records and merge again{accept}.",
+                from_offsets=self.verdict.from_offsets, to_offsets=self.verdict.to_offsets,
+            )  # fmt: skip
+
+    def written(self, merged: Merged) -> Merged:
+        """Record what was said of a merge that was written. Cost: one small commit."""
+        if self.verdict is None or merged.version is None:
+            return merged
+        verdicts.record(self.log, replace(self.verdict, version=merged.version), now=self.now)
+        return replace(merged, run=self.verdict.run)
+
+    # ---- what was found ----
+
+    def _findings(self, rules: RowRules, winners: Winners) -> list[Finding]:
+        """The findings of all checks; one that raises is broken."""
+        try:
+            counts = self._counts(rules, winners)
+        except LakelogError:
+            raise
+        except Exception as error:
+            wrong = conditions.raising(rules.rules, lambda some: self._counts(RowRules(tuple(some)), winners))
+            wrong = wrong or {rule.name: conditions.first_line(error) for rule in rules.rules}
+            return [judgement.broken(check, wrong[check.name]) for check in self.suite.checks if check.name in wrong]
+        broken, rows = counted(rules, counts), counts["winners"]
+        figures = self._figures(winners, counts)
+        findings = []
+        for index, check in enumerate(self.suite.row_checks):
+            found = judgement.of_rows(check, checked=rows, failing=broken[check.name], aside=False)
+            found = replace(found, keys=self._keys(rules, winners, bit(index))) if found.outcome == FAILED else found
+            findings.append(found)
+        for check in self.suite.checks:
+            if check.type == FIGURE:
+                found = judgement.of_figure(check, figures)
+                about = "delete" in str(check.kwargs["figure"]) or "drop" in str(check.kwargs["figure"])
+                findings.append(
+                    replace(found, keys=self._keys(rules, winners, self._goes(winners))) if found.outcome == FAILED and about else found
+                )
+        if self.suite.set_checks:
+            flat = conditions.flat_rows(self.log, winners.rows, self.now)
+            findings += engine.run(self.suite.set_checks, flat, parameters={**figures, "now": as_datetime(self.now)})
+        return findings
+
+    def _counts(self, rules: RowRules, winners: Winners) -> dict[str, int]:
+        """One aggregation over the winners: how many there are, how many rows go, how many break each rule."""
+        from pyspark.sql import functions as F
+
+        rows = judged(winners.rows, self.log.types, rules, self.now)
+        named = {"winners": F.count(F.lit(1)), "going": F.count_if(self._goes(winners)), "live": F.count_if(~F.col("tombstone"))}
+        with tables.door(self.log.silver):
+            row = rows.agg(*[column.alias(name) for name, column in named.items()], *rules.counts()).collect()[0]
+        return {name: int(count or 0) for name, count in row.asDict().items()}
+
+    def _goes(self, winners: Winners) -> Column:
+        """Whether a winner deletes a key that the table shows."""
+        from pyspark.sql import functions as F
+
+        if "old_offset" not in winners.rows.columns:
+            return F.lit(False)
+        return F.col("tombstone") & F.col("old_offset").isNotNull() & ~F.col("old_tombstone")
+
+    def _figures(self, winners: Winners, counts: dict[str, int]) -> dict[str, Any]:
+        """The figures of a merge; those of the table only where one is asked for."""
+        step = winners.step
+        figures: dict[str, Any] = {name: step.total(name) for name in ("records", "inserted", "updated", "late")}
+        figures["deleted"] = counts["going"]
+        asked = " ".join(str(dict(check.kwargs)) for check in self.suite.checks)
+        if not any(name in asked for name in (*OF_THE_TABLE, *["deleted"] * winners.anew)):
+            return figures
+        before = _live(self.log)
+        after = counts["live"] if winners.anew else before + figures["inserted"] - counts["going"]
+        gone = max(0, before - after) if winners.anew else counts["going"]
+        dropped = max(0, before - after)
+        shares = {"deleted_share": gone / before if before else 0.0, "drop_share": dropped / before if before else 0.0}
+        return {**figures, "deleted": gone, "live_before": before, "live_after": after, **shares}
+
+    def _keys(self, rules: RowRules, winners: Winners, which: Column) -> list[str]:
+        """The first keys that a rule concerns, as JSON."""
+        from pyspark.sql import functions as F
+
+        rows: DataFrame = judged(winners.rows, self.log.types, rules, self.now).filter(which)
+        shown = rows.select(F.to_json(F.struct("key")).alias("key")).orderBy("key").limit(KEYS)
+        return [key_text(row["key"]) for row in shown.collect()]
+
+
+def _live(log: TopicLog) -> int:
+    """How many live rows silver has; none where it cannot be read. Cost: one small Spark job, the flags are read."""
+    try:
+        with tables.door(log.silver):
+            return silver.rows(log).filter("NOT tombstone").count()
+    except LakelogError:
+        return 0

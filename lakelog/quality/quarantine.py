@@ -1,0 +1,263 @@
+"""A topic's quarantine: records that are not in its log, each with the reason, to be looked at, mended and appended again, or dropped.
+
+A restore puts the records there that leave the log (reason RESTORED), a gate those that break its rules (GATE_FAILED) or that are no records
+(INVALID_RECORD, …). The table is made when it is first needed.
+
+A record that leaves the quarantine leaves a stub behind: where it was, why, what became of it and when, without its content. So a batch that is
+appended again after a crash finds what was put aside of it before, and what was dropped is on record.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from lakelog.delta import table_properties, tables
+from lakelog.delta.statement import interpreted
+from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION, IDENTITY
+from lakelog.errors import Conflict
+from lakelog.inputs import screening
+from lakelog.inputs.screening import Screening
+from lakelog.latest import evolution
+from lakelog.log.rows import RECORD_COLUMNS
+from lakelog.model.names import literal
+from lakelog.model.records import instant, looked_up
+from lakelog.model.topic_log import TopicLog
+from lakelog.model.widening import Change, plan, shaped
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+RESTORED, GATE_FAILED = "RESTORED", "GATE_FAILED"
+# What is told of a record beside the record: why it is here, the rules it broke, where it came from, its token, since when, the raw input, the batch
+# that it was to be part of, its position in the request.
+ABOUT = ("reason", "rules", "source", "token", "time", "raw", "batch", "record")
+# What is kept beside that: an identity within the batch, how many records of its partition that were let in stand before it, where the log
+# ended, what makes the batch known again; the requeue that has it in hand; what became of it (NULL: it is here), when, and why.
+KEPT = {
+    "batch": "string", "record": "bigint", "identity": "string", "position": "bigint", "log_end": "bigint", "digest": "string",
+    "claim": "string", "outcome": "string", "closed_at": "timestamp", "note": "string",
+}  # fmt: skip
+REQUEUED, DROPPED = "requeued", "dropped"
+ATTEMPTS = 10
+# What makes a row known: where it stood in the log, or in its batch.
+PLACE = ("source", "partition", "offset", "epoch", "batch", "identity")
+SAME = " AND ".join(f"t.{name} <=> s.{name}" for name in PLACE)
+CONTENT = ("key", "value", "headers", "raw")
+
+
+def put(log: TopicLog, leave: Mapping[int, int], *, source: str, now: int) -> None:
+    """Copy the log's records at and beyond an offset of each partition into the quarantine; again with the same source, and nothing changes.
+
+    Args:
+        log: the topic's log.
+        leave: partition to the first offset.
+        source: what takes them out of the log, by an identity of its own.
+        now: the time in milliseconds.
+
+    Cost: the records are read and written once; one MERGE that inserts.
+    """
+    from pyspark.sql import functions as F
+
+    if not leave:
+        return
+    _ensure(log)
+    first = looked_up([leave.get(index, 0) for index in range(log.partitions)], F.col("partition"))
+    found = tables.read(log.spark, log.table).filter(
+        F.col("partition").isin(sorted(leave)) & (F.col("segment") >= 0) & (F.col("offset") >= min(leave.values()))
+    )
+    found = found.filter(F.col("control").isNull() & (F.col("offset") >= first))
+    value = shaped(F.col("value"), found.schema["value"].dataType, log.types.value).alias("value")
+    record = [value if name == "value" else F.col(name) for name in RECORD_COLUMNS]
+    tables.merge(
+        found.select(*record, *_about({"reason": F.lit(RESTORED), "source": F.lit(source), "time": instant(now, "partition")})),
+        log.quarantine,
+        on="t.source = s.source AND t.partition = s.partition AND t.offset = s.offset AND t.epoch = s.epoch",
+        clauses="WHEN NOT MATCHED THEN INSERT *",
+        scatter=False,
+    )
+
+
+def put_aside(
+    log: TopicLog, found: Screening, *, batch: str, token: str | None, ends: Mapping[int, int], epoch: int, again: bool, now: int
+) -> None:
+    """Put the records of a request aside that a gate keeps out; again with the same ``batch``, and those that are there stay as they are.
+
+    What an earlier try put aside of this batch, and this one does not, goes: its records were mended in between.
+
+    Args:
+        log: the topic's log.
+        found: what the gate found.
+        batch: the identity under which the others go into the log.
+        token: the caller's name for the batch.
+        ends: partition to the log end, as the append found it.
+        epoch: the log's generation.
+        again: an earlier try put records of the batch aside.
+        now: the time in milliseconds.
+
+    Cost: `screening.aside`, written by one MERGE.
+    """
+    from pyspark.sql import functions as F
+
+    _ensure(log)
+    ordered = not log.rule.versioned
+    rows = screening.aside(found, ordered=ordered, partitions=log.partitions)
+    reason = F.when(F.col("problem").isNull(), F.lit(GATE_FAILED)).otherwise(F.regexp_replace("problem", "\t", ": "))
+    inside = F.col("partition").between(0, log.partitions - 1)
+    end = looked_up([ends.get(index, 0) for index in range(log.partitions)], F.when(inside, F.col("partition")).otherwise(0))
+    about = {
+        "reason": reason, "rules": F.col("rules"), "source": F.coalesce("src", F.lit("append")), "token": F.lit(token),
+        "time": F.timestamp_millis(F.lit(now)), "raw": F.col("raw"), "batch": F.lit(batch), "record": F.col("record"),
+        "identity": F.col("identity"), "position": F.col("position"), "log_end": end, "digest": F.lit(found.digest),
+    }  # fmt: skip
+    given = {"offset": F.lit(None).cast("bigint"), "epoch": F.lit(epoch)}
+    record = [given.get(name, F.col(name)).alias(name) for name in RECORD_COLUMNS]
+    mended = f" WHEN NOT MATCHED BY SOURCE AND t.batch = {literal(batch)} AND t.outcome IS NULL THEN DELETE"
+    tables.merge(
+        rows.select(*record, *_about(about)),
+        log.quarantine,
+        on=f"t.batch = {literal(batch)} AND t.batch = s.batch AND t.identity = s.identity",
+        clauses=f"WHEN NOT MATCHED THEN INSERT *{mended if again else ''}",
+        scatter=False,
+    )
+
+
+def withdraw(log: TopicLog, batch: str) -> None:
+    """Take back what was put aside of a batch that was not written. Cost: one small commit where there is any."""
+    from pyspark.sql import functions as F
+
+    if not exists(log):
+        return
+    mine = tables.read(log.spark, log.quarantine).filter((F.col("batch") == batch) & F.col("outcome").isNull()).select("batch", "identity")
+    tables.merge(
+        mine, log.quarantine, on="t.batch = s.batch AND t.identity = s.identity AND t.outcome IS NULL", clauses="WHEN MATCHED THEN DELETE",
+        scatter=False,
+    )  # fmt: skip
+
+
+def batches_like(log: TopicLog, *, token: str | None, digest: str) -> list[str]:
+    """The batches of which records were put aside under the same token or, without one, that are alike. Cost: at most one small Spark job."""
+    from pyspark.sql import functions as F
+
+    if not exists(log):
+        return []
+    same = F.col("token") == token if token is not None else F.col("token").isNull() & (F.col("digest") == digest)
+    held = tables.read(log.spark, log.quarantine)
+    if "batch" not in held.columns:
+        return []
+    with tables.door(log.quarantine), interpreted(log.spark):
+        found = held.filter(same & F.col("batch").isNotNull()).groupBy("batch").agg(F.max("time").alias("time")).collect()
+    return [row["batch"] for row in sorted(found, key=lambda row: row["time"], reverse=True)]
+
+
+def rows(log: TopicLog, *, closed: bool = False) -> DataFrame:
+    """What the quarantine holds, in the columns of the log's records, `ABOUT` and `KEPT`. Cost: none until it is read.
+
+    Args:
+        log: the topic's log.
+        closed: the stubs of what has left it, in place of what is here.
+    """
+    from pyspark.sql import functions as F
+
+    if not exists(log):
+        return _none(log)
+    held = tables.read(log.spark, log.quarantine)
+    absent = [name for name in KEPT if name not in held.columns]
+    held = held.withColumns({name: F.lit(None).cast(KEPT[name]) for name in absent}) if absent else held
+    return held.filter(F.col("outcome").isNotNull() if closed else F.col("outcome").isNull())
+
+
+def exists(log: TopicLog) -> bool:
+    """Whether the topic has a quarantine. No Spark job."""
+    return (table_properties.read(log.spark, log.quarantine) or {}).get(IDENTITY) == log.uuid
+
+
+def _none(log: TopicLog) -> DataFrame:
+    empty = tables.read(log.spark, log.table).select(*RECORD_COLUMNS, *_about({}))
+    return empty.limit(0)
+
+
+def identity(chosen: DataFrame) -> tuple[int, str]:
+    """How many records were chosen, and a text that stands for just these. Cost: one Spark job."""
+    from pyspark.sql import functions as F
+
+    place = F.concat_ws(" ", "partition", "offset", "epoch", "source", "batch", "identity")
+    count, text = chosen.agg(F.count(F.lit(1)), F.concat_ws("\n", F.sort_array(F.collect_list(F.sha2(place, 256))))).collect()[0]
+    return int(count), hashlib.sha256(text.encode()).hexdigest()
+
+
+def claim(log: TopicLog, chosen: DataFrame, token: str) -> int:
+    """Take records in hand for a requeue that has this token; those that another one has in hand are left to it. Returns how many it has.
+
+    Raises:
+        Conflict: others changed the quarantine again and again.
+    """
+    from pyspark.sql import functions as F
+
+    _merged(log, chosen, "WHEN MATCHED AND t.outcome IS NULL AND t.claim IS NULL THEN UPDATE SET t.claim = s.token", token=F.lit(token))
+    return rows(log).filter(F.col("claim") == token).count()
+
+
+def claims(log: TopicLog, chosen: DataFrame) -> list[str]:
+    """The requeues that have some of the chosen records in hand. Cost: one small Spark job."""
+    from pyspark.sql import functions as F
+
+    with tables.door(log.quarantine), interpreted(log.spark):
+        return sorted(row["claim"] for row in chosen.filter(F.col("claim").isNotNull()).select("claim").distinct().collect())
+
+
+def release(log: TopicLog, token: str) -> None:
+    """Put what a requeue had in hand back: nothing of it is in the log, and nothing will come."""
+    from pyspark.sql import functions as F
+
+    mine = rows(log).filter(F.col("claim") == token)
+    _merged(log, mine, "WHEN MATCHED AND t.claim = s.token AND t.outcome IS NULL THEN UPDATE SET t.claim = NULL", token=F.lit(token))
+
+
+def close(log: TopicLog, chosen: DataFrame, outcome: str, *, note: str | None, token: str | None, now: int) -> None:
+    """Leave stubs of records that have left the quarantine: requeued under a token, or dropped; those that are closed stay as they are."""
+    from pyspark.sql import functions as F
+
+    mine = "" if token is None else f" AND t.claim = {literal(token)}"
+    empty = ", ".join(f"t.{name} = NULL" for name in CONTENT)
+    _merged(
+        log, chosen,
+        f"WHEN MATCHED AND t.outcome IS NULL{mine} THEN UPDATE SET t.outcome = s.outcome, t.closed_at = s.closed_at, t.note = s.note, {empty}",
+        outcome=F.lit(outcome), closed_at=F.timestamp_millis(F.lit(now)), note=F.lit(note).cast("string"),
+    )  # fmt: skip
+
+
+def _merged(log: TopicLog, chosen: DataFrame, clause: str, **more: Column) -> None:
+    """Change the chosen rows by one MERGE, tried again where others changed the table meanwhile."""
+    _ensure(log)
+    source = chosen.select(*PLACE, *[column.alias(name) for name, column in more.items()])
+    for attempt in range(ATTEMPTS):
+        try:
+            tables.merge(source, log.quarantine, on=SAME, clauses=clause, scatter=False)
+            return
+        except Conflict:
+            if attempt == ATTEMPTS - 1:
+                raise
+
+
+def _about(given: Mapping[str, Column]) -> list[Column]:
+    from pyspark.sql import functions as F
+
+    kinds: dict[str, str] = {**dict.fromkeys(ABOUT, "string"), "rules": "array<string>", "time": "timestamp", **KEPT}
+    return [given.get(name, F.lit(None)).cast(kind).alias(name) for name, kind in kinds.items()]
+
+
+def _ensure(log: TopicLog) -> None:
+    """Make the table, or give it the columns and types that it has now."""
+    stored = table_properties.read(log.spark, log.quarantine)
+    if stored is not None and stored.get(IDENTITY) == log.uuid:
+        held = tables.read(log.spark, log.quarantine).schema
+        added = [Change((name,), kind, True) for name, kind in KEPT.items() if name not in held.names]
+        evolution.apply(log.spark, log.quarantine, [*added, *plan(held["value"].dataType, log.types.value)])
+        return
+    properties = {FORMAT: str(FORMAT_VERSION), IDENTITY: log.uuid}
+    try:
+        tables.create(_none(log), log.quarantine, properties=properties, replace=stored is not None)
+    except Conflict:
+        table_properties.wait_for(log.spark, log.quarantine, IDENTITY, log.uuid)

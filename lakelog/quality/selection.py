@@ -1,0 +1,160 @@
+"""Which records of a quarantine are meant, and how they are mended: by SQL expressions, or by corrected records in their place."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lakelog.errors import InvalidRequest
+from lakelog.model.config import did_you_mean
+from lakelog.model.names import quoted
+from lakelog.model.records import HEADERS, flat_columns
+from lakelog.model.row_rules import flat
+from lakelog.model.topic_log import TopicLog
+from lakelog.quality.conditions import first_line
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
+
+# The order in which records leave the quarantine, and in which it is listed.
+ORDER = ("time", "batch", "epoch", "partition", "offset", "record")
+# What a fix may set beside the fields of key and value.
+MORE = {"_timestamp": "timestamp", "_headers": "headers", "_tombstone": "tombstone", "_partition": "partition"}
+KINDS = {"_timestamp": "timestamp", "_headers": HEADERS, "_tombstone": "boolean", "_partition": "int"}
+RECORD = ("key", "value", "headers", "timestamp", "tombstone", "partition")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Records of a quarantine: those that broke a ``rule``, have a ``key``, were in a ``partition``, at old offsets from ``first`` to below ``end``,
+    were put there by a ``source``, under a ``token``, or at a time from ``since`` to before ``until``. What is None excludes nothing.
+    """
+
+    rule: str | None = None
+    key: Any = None
+    partition: int | None = None
+    first: int | None = None
+    end: int | None = None
+    source: str | None = None
+    token: str | None = None
+    since: datetime.datetime | None = None
+    until: datetime.datetime | None = None
+
+    def of(self, rows: DataFrame, key: DataType) -> DataFrame:
+        """The chosen ones among the rows of a quarantine.
+
+        Raises:
+            InvalidRequest: the key is none of the topic's type.
+        """
+        from pyspark.sql import functions as F
+
+        tests: list[Column] = []
+        if self.rule is not None:
+            tests.append(F.array_contains(F.coalesce("rules", F.array().cast("array<string>")), self.rule) | (F.col("reason") == self.rule))
+        if self.key is not None:
+            tests.append(is_key(self.key, key))
+        for name, wanted in (("partition", self.partition), ("source", self.source), ("token", self.token)):
+            if wanted is not None:
+                tests.append(F.col(name) == F.lit(wanted))
+        for name, least, most in (("offset", self.first, self.end), ("time", self.since, self.until)):
+            tests += [F.col(name) >= F.lit(least)] * (least is not None) + [F.col(name) < F.lit(most)] * (most is not None)
+        for test in tests:
+            rows = rows.filter(test)
+        return rows
+
+
+def is_key(key: Any, kind: DataType) -> Column:
+    """Whether a row's key is this one: a value of Python's, of a STRUCT a dict of all its fields."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StructType
+
+    if isinstance(kind, StructType):
+        if not isinstance(key, Mapping) or set(key) != set(kind.names):
+            raise InvalidRequest(f"key={key!r}: it is a dict of {', '.join(kind.names)}.")
+        found = F.lit(True)
+        for one in kind.fields:
+            found = found & F.col("key")[one.name].eqNullSafe(F.lit(key[one.name]).cast(one.dataType))
+        return found
+    if kind.simpleString() == "binary" and isinstance(key, str):
+        key = key.encode()
+    return F.col("key").eqNullSafe(F.lit(key).cast(kind))
+
+
+@dataclass(frozen=True)
+class Fix:
+    """What mends records: a column to an SQL expression over the columns that rules read, and ``_raw``, ``_rules``, ``_reason``, ``_source``."""
+
+    expressions: Mapping[str, str] = field(default_factory=dict)
+
+    def applied(self, log: TopicLog, rows: DataFrame, now: int) -> DataFrame:
+        """Rows of a quarantine with key, value and the rest as the fix has them; all their other columns stay.
+
+        Raises:
+            InvalidRequest: an expression sets no column of the topic, or is no SQL over its columns.
+        """
+        from pyspark.sql import functions as F
+
+        if not self.expressions:
+            return rows
+        places = {name: (side, inner) for name, side, inner in flat_columns(log.types.key, log.types.value)}
+        unknown = [name for name in self.expressions if name not in places and name not in MORE]
+        if unknown:
+            known = [*places, *MORE]
+            raise InvalidRequest(f"fix: there is no column {unknown[0]!r}.{did_you_mean(unknown[0], known)} Columns: {', '.join(known)}.")
+        about = [F.col(name).alias(f"_{name}") for name in ("raw", "rules", "reason", "source") if f"_{name}" not in places]
+        held = [F.col(quoted(name)).alias(f"__lakelog_kept_{name}") for name in rows.columns]
+        read = flat(log.types, ["timestamp", "headers", "tombstone", "partition"], now, "__fix_row")
+        wide = rows.withColumn("__fix_row", F.lit(0)).select(*held, *about, *read)
+        try:
+            wide = wide.select(
+                "*", *[self._set(log, name, text, places).alias(f"__lakelog_set_{name}") for name, text in self.expressions.items()]
+            )
+        except Exception as error:
+            raise InvalidRequest(f"fix: {first_line(error)}") from error
+        columns = {name: F.col(quoted(f"__lakelog_kept_{name}")) for name in rows.columns}
+        for name, source in MORE.items():
+            if name in self.expressions:
+                columns[source] = F.col(f"__lakelog_set_{name}")
+        for side, kind in (("key", log.types.key), ("value", log.types.value)):
+            touched = {inner: name for name, (where, inner) in places.items() if where == side and name in self.expressions}
+            if touched:
+                columns[side] = _packed(columns[side], kind, touched)
+        return wide.select(*[column.alias(name) for name, column in columns.items()])
+
+    @staticmethod
+    def _set(log: TopicLog, name: str, text: str, places: Mapping[str, tuple[str, str]]) -> Column:
+        """An expression in the type of the column that it sets."""
+        from pyspark.sql import functions as F
+
+        if name in KINDS:
+            return F.expr(text).cast(KINDS[name])
+        side, inner = places[name]
+        whole: Any = log.types.key if side == "key" else log.types.value
+        return F.expr(text).cast(whole[inner].dataType if inner else whole)
+
+    def text(self) -> str | None:
+        """The fix as it is recorded."""
+        return "; ".join(f"{name} = {expression}" for name, expression in self.expressions.items()) or None
+
+
+def _packed(old: Column, kind: DataType, touched: Mapping[str, str]) -> Column:
+    """A key or value with some fields set anew; one of which nothing is left is NULL."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StructType
+
+    if not isinstance(kind, StructType):
+        return F.col(f"__lakelog_set_{touched['']}")
+    fields = {one.name: F.col(f"__lakelog_set_{touched[one.name]}") if one.name in touched else old[one.name] for one in kind.fields}
+    any_set = F.lit(False)
+    for column in fields.values():
+        any_set = any_set | column.isNotNull()
+    return F.when(any_set, F.struct(*[column.alias(name) for name, column in fields.items()]))
+
+
+def key_text(text: str) -> str:
+    """A key without the JSON object around it; a text without its quotes."""
+    inside = text.removeprefix('{"key":').removesuffix("}") if text.startswith('{"key":') else text
+    return inside.strip('"')

@@ -1,0 +1,42 @@
+"""Which files gate a door: the topic's own, with the default ones of the folder or else lakelog's. No Spark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakelog.errors import InvalidConfig
+from lakelog.model.config import TopicConfig
+from lakelog.model.names import TableRef
+from lakelog.model.ordering import OrderingRule
+from lakelog.model.topic_log import TopicLog
+from lakelog.quality import folder
+from tests.quality.folders import rows, write
+
+
+def log(suites: str, name: str = "orders") -> TopicLog:
+    config = TopicConfig({"quality.suites": suites})
+    nothing: Any = None
+    table = TableRef(path="/lake/orders/bronze")
+    return TopicLog(name, "/lake", "u", nothing, table, table, nothing, 1, config, OrderingRule.from_config(config))
+
+
+def test_a_door_is_gated_by_the_topics_own_file_and_audited_always(tmp_path: Path) -> None:
+    assert folder.gating(log(""), "append") is None
+    assert [one.name for one in folder.auditing(log("")).checks][0] == "one_row_per_key", "lakelog's own"
+    suites = write(tmp_path, "orders", append=[rows("own", "true")])
+    gate = folder.gating(log(suites), "append")
+    assert gate is not None
+    assert [one.name for one in gate.checks] == ["header_names", "timestamp_plausible", "own"]
+    assert folder.gating(log(suites), "merge") is None
+    assert len(folder.auditing(log(suites)).checks) == len(json.loads(folder.shipped("table")[1])["expectations"])
+    write(tmp_path, "default", append=[rows("common", "true")])
+    for name, names in (("orders", ["common", "own"]), ("default", ["common"])):
+        gate = folder.gating(log(suites, name), "append")
+        assert gate is not None
+        assert [one.name for one in gate.checks] == names
+    with pytest.raises(InvalidConfig, match="no such folder"):
+        folder.gating(log(f"{suites}/missing"), "append")

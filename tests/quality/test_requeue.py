@@ -1,0 +1,99 @@
+"""The way back: records that were put aside are mended, appended again or dropped, once whatever happens in between."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakelog import GateFailed, InvalidRequest, Refused
+from lakelog.log.append import AppendOptions
+from lakelog.quality import quarantine, requeue
+from tests.conftest import Clock
+from tests.quality.folders import rows, write
+
+if TYPE_CHECKING:
+    from lakelog import Lake, Topic
+
+RULES = [rows("status_known", "_tombstone OR status IN ('new', 'shipped')"), rows("amount_positive", "_tombstone OR amount > 0")]
+
+
+def record(key: int | None, status: str = "new", amount: int = 1) -> dict[str, Any]:
+    return {"key": key, "value": {"status": status, "amount": amount}}
+
+
+def topic(lake: Lake, folder: Path) -> Topic:
+    suites = write(folder / "suites", "orders", append=RULES)
+    config = {"quality.suites": suites, "quality.on.failure": "quarantine"}
+    return lake.create_topic("orders", key="INT", value="status STRING, amount INT", config=config)
+
+
+def test_requeued_records_are_mended_and_never_overwrite_newer_ones_unasked(lake: Lake, tmp_path: Path, clock: Clock) -> None:
+    orders = topic(lake, tmp_path)
+    first = [record(1), record(1, "NEW", 2), record(2, "SHIPPED", 3), record(2, "new", 4), record(None, amount=5), record(3, amount=-6)]
+    assert orders.append(first).quarantined == 4
+    orders.merge()
+    with pytest.raises(InvalidRequest, match="Did you mean status"):
+        orders.requeue(rule="status_known", fix={"statsu": "lower(status)"})
+    with pytest.raises(GateFailed):
+        orders.requeue(rule="status_known", overwrite=True)
+    with pytest.raises(Refused) as error:
+        orders.requeue(rule="status_known", fix={"status": "lower(status)"})
+    assert (error.value.name, error.value.details["keys"]) == ("WOULD_OVERWRITE", ["2"]), "key 1 has no record behind the one put aside"
+    assert (orders.ends(), orders.quarantined().count()) == ({0: 2}, 4)
+
+    done = orders.requeue(key=1, fix={"status": "lower(status)"})
+    assert (done.records, done.offsets) == (1, {0: (2, 3)})
+    asked = orders.requeue(key=2, fix={"status": "lower(status)"}, overwrite=True)
+    assert (asked.offsets, asked.overwritten) == ({0: (3, 4)}, ["2"])
+    with pytest.raises(InvalidRequest, match="2 corrected records for 1 chosen"):
+        orders.requeue(key=3, corrected=[record(3), record(3)])
+    assert orders.requeue(rule="INVALID_RECORD", corrected=[record(4, amount=5)]).records == 1
+    assert orders.drop("ordered by nobody", rule="amount_positive").records == 1
+    orders.merge()
+    assert {row["key"]: row["amount"] for row in orders.latest().collect()} == {1: 2, 2: 3, 4: 5}
+    left = orders.quarantined(closed=True).orderBy("offset", "closed_at").collect()
+    assert sorted((row["outcome"], row["note"]) for row in left) == [
+        ("dropped", "ordered by nobody"), ("requeued", "corrected"), ("requeued", "status = lower(status)"), ("requeued", "status = lower(status)"),
+    ]  # fmt: skip
+    assert {(row["key"], row["value"], row["raw"]) for row in left} == {(None, None, None)}
+    assert orders.quarantined().count() == 0
+    assert orders.requeue().records == 0
+
+
+@pytest.mark.long
+def test_a_requeue_that_was_cut_off_or_is_slow_never_appends_twice(lake: Lake, tmp_path: Path) -> None:
+    """Cut off before its append: the records are free again, and what is slow can no longer append them. Cut off behind it: they are closed."""
+    orders = topic(lake, tmp_path)
+    orders.append([record(1, amount=-1), record(2, amount=-2), record(3)])
+    log = orders.log
+    assert quarantine.claim(log, quarantine.rows(log), "requeue-slow") == 2
+    done = orders.requeue(key=1, fix={"amount": "abs(amount)"})
+    assert (done.records, done.offsets) == (1, {0: (1, 2)})
+    late = orders._requeued([record(1, amount=1), record(2, amount=2)], AppendOptions(token="requeue-slow"))
+    assert (late.repeated, late.records) == (True, 0), "the log knows the token, with no records"
+
+    assert quarantine.claim(log, quarantine.rows(log), "requeue-cut-off") == 1
+    orders._requeued([record(2, amount=2)], AppendOptions(token="requeue-cut-off"))
+    again = orders.requeue(fix={"amount": "abs(amount)"})
+    assert (again.records, again.offsets, orders.quarantined().count()) == (1, {}, 0)
+    assert sorted((row["key"], row["value"]["amount"]) for row in orders.read().collect()) == [(1, 1), (2, 2), (3, 1)]
+    assert requeue.settled(log, lambda: quarantine.rows(log), orders._requeued, now=orders.clock) == 0
+
+
+@pytest.mark.long
+def test_in_several_partitions_newer_is_what_stands_behind_in_the_same_one(lake: Lake, tmp_path: Path) -> None:
+    suites = write(tmp_path / "suites", "orders", append=RULES)
+    config = {"quality.suites": suites, "quality.on.failure": "quarantine"}
+    orders = lake.create_topic("orders", key="INT", value="status STRING, amount INT", partitions=2, config=config)
+    orders.append([{**record(key), "partition": key % 2} for key in range(1, 6)])
+    batch = [(0, 1, 1), (1, 2, -1), (0, 1, -1), (1, 2, 1), (0, 3, -1), (1, 4, 1), (1, 4, -1)]
+    orders.append([{**record(10 * key, amount=amount), "partition": partition} for partition, key, amount in batch])
+    assert orders.requeue(dry_run=True).overwritten == ["20"]
+    orders.append([{**record(10), "partition": 0}])
+    orders.merge()
+    with pytest.raises(Refused) as error:
+        orders.requeue(fix={"amount": "abs(amount)"})
+    assert error.value.details["keys"] == ["10", "20"]
+    assert orders.requeue(key=30, fix={"amount": "3"}).offsets == {0: (5, 6)}
