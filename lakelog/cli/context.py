@@ -27,6 +27,11 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before destro
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Engine = Annotated[str, typer.Option(metavar="auto|native|spark", help="Who reads: native is without Java; auto takes it where it can.")]
 Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")]
+Delimiter = Annotated[
+    str,
+    typer.Option(metavar="SIGN", help="Of CSV, for example ';' or '\\t' (tab).", callback=lambda text: "\t" if text == "\\t" else text),
+]
+Encoding = Annotated[str, typer.Option(metavar="NAME", help="Of CSV, for example cp1252 or utf-16.")]
 COMMON: dict[str, Any] = {"root": Root, "config": Config, "json": Json, "yes": Yes, "debug": Debug}
 DEFAULTS: dict[str, Any] = {"root": None, "config": None, "json": False, "yes": False, "debug": False}
 

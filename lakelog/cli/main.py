@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from lakelog.cli import output, quality, snapshots
-from lakelog.cli.context import Call, Config, Debug, Engine, Json, Name, Root, Yes, verb
+from lakelog.cli.context import Call, Config, Debug, Delimiter, Encoding, Engine, Json, Name, Root, Yes, verb
 from lakelog.cli.failure import failure, in_cli
 from lakelog.cli.interrupt import Signals
 from lakelog.cli.readers import Form, Limit, check_form, readers
@@ -72,8 +72,8 @@ def append(
     topic: Name,
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="NDJSON, CSV or Parquet files, .gz too; - is standard input.")],
     format: Annotated[str | None, typer.Option(metavar="ndjson|csv|parquet", help="What the files are; else by their names.")] = None,
-    delimiter: Annotated[str, typer.Option(metavar="SIGN", help="Of CSV, for example ';' or '\\t' (tab).")] = ",",
-    encoding: Annotated[str, typer.Option(metavar="NAME", help="Of CSV, for example cp1252 or utf-16.")] = "utf-8",
+    delimiter: Delimiter = ",",
+    encoding: Encoding = "utf-8",
     null: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Of CSV: the unquoted text that means NULL, '' for an empty field.")
     ] = None,
@@ -99,7 +99,7 @@ def append(
         target = lake.topic(topic)
         doing = f"{topic}: appending {output.count(len(files), 'file')}"
         with as_files(files, format) as paths, watching(doing, lake.spark) as tell:
-            written: dict[str, Any] = {"delimiter": "\t" if delimiter == "\\t" else delimiter, "encoding": encoding, "null": null}
+            written: dict[str, Any] = {"delimiter": delimiter, "encoding": encoding, "null": null}
             form = "ndjson" if files == ["-"] and not format else format
             if bulk:
                 from lakelog.inputs.identity import of_files

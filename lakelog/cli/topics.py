@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from lakelog.cli import output
-from lakelog.cli.context import Call, Engine, Name, verb
+from lakelog.cli.context import Call, Delimiter, Encoding, Engine, Name, verb
 from lakelog.cli.failure import spoken
 from lakelog.errors import InvalidConfig, InvalidRequest
 from lakelog.model.config import parse
@@ -37,8 +37,8 @@ def create(
     key_columns: Annotated[str | None, typer.Option(metavar="NAMES", help="With --like: the columns that are the key, a,b.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="With --like: show the types, and create nothing.")] = False,
     format: Annotated[str | None, typer.Option(metavar="ndjson|csv|parquet", help="What the file is; else by its name.")] = None,
-    delimiter: Annotated[str, typer.Option(metavar="SIGN", help="Of CSV, for example ';' or '\\t' (tab).")] = ",",
-    encoding: Annotated[str, typer.Option(metavar="NAME", help="Of CSV, for example cp1252 or utf-16.")] = "utf-8",
+    delimiter: Delimiter = ",",
+    encoding: Encoding = "utf-8",
 ) -> None:
     """Create a topic; the first one makes the root a lake."""
     from lakelog.cli.input import require_files
@@ -53,9 +53,8 @@ def create(
     else:
         require_files([like], format)
         lake = call.lake(creating=True)
-        tab = "\t" if delimiter == "\\t" else delimiter
         names = [name.strip() for name in (key_columns or "").split(",") if name.strip()]
-        seen = types_like(lake.spark, os.path.abspath(like), names, format=format, delimiter=tab, encoding=encoding)
+        seen = types_like(lake.spark, os.path.abspath(like), names, format=format, delimiter=delimiter, encoding=encoding)
         key, value = key or seen["key"], value or seen["value"]
         if dry_run:
             return output.document(seen) if call.json else output.line(f'--key "{key}" --value "{value}"')

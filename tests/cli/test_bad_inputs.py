@@ -122,7 +122,7 @@ SQL = bad(
 
 def illegal(name: str) -> str:
     """A value that a setting cannot have."""
-    return {"compaction.strategy.header": "", "compaction.strategy.column": ""}.get(name, "no such value")
+    return {"compaction.strategy.header": "", "compaction.strategy.column": "", "quality.suites": ""}.get(name, "no such value")
 
 
 CHECKED = [setting for setting in SETTINGS.values() if illegal(setting.name)]
