@@ -12,9 +12,10 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from lakelog.errors import LakelogError
-from lakelog.results import Appended, Loaded, Merged, Repaired, TopicDeleted, TopicDescription, TopicStatus, Upgraded, Verified
 
 if TYPE_CHECKING:
+    from lakelog.results import Appended, Loaded, Merged, Repaired, TopicDeleted, TopicDescription, TopicStatus, Upgraded, Verified
+
     pass
 
 FORMATS = ("table", "json", "csv")
@@ -219,7 +220,7 @@ def status(topics: Sequence[TopicStatus | Unknown]) -> None:
     """A line per topic: counts, the log's ends, what waits for a merge and since when, versions, rule; on stderr what is wrong with it."""
     columns = ["topic", "records", "keys", "live", "tombstones", "log", "unmerged", "waiting", "bronze", "silver", "rule"]
     unknown = ["-"] * (len(columns) - 2)
-    table(columns, [_status_row(one) if isinstance(one, TopicStatus) else [one.topic, *unknown, one.error.name] for one in topics])
+    table(columns, [_status_row(one) if not isinstance(one, Unknown) else [one.topic, *unknown, one.error.name] for one in topics])
     for one in topics:
         if isinstance(one, Unknown):
             say(f"Error ({one.error.name}): {' '.join(str(one.error).split())}")

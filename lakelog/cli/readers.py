@@ -8,12 +8,11 @@ import typer
 
 from lakelog.cli import output
 from lakelog.cli.context import Call, Engine, Name, verb
-from lakelog.cli.root import no_native
 from lakelog.errors import InvalidRequest, TopicNotFound
 from lakelog.model.config import did_you_mean
-from lakelog.reader_results import Committed, Lag, Position, Truncated
 
 if TYPE_CHECKING:
+    from lakelog.reader_results import Committed, Lag, Position, Truncated
     from lakelog.topic import Topic
 
 readers = typer.Typer()
@@ -58,6 +57,8 @@ def read(
         raise InvalidRequest("--follow has no end, and --json is one object: say --format json, an object a line.")
     if follow or since is not None:
         # Positions are validated by Spark.
+        from lakelog.cli.root import no_native
+
         engine = no_native(engine, "--since and --follow")
     source = call.reading([topic], engine).topic(topic)
     with door(topic):
@@ -70,6 +71,8 @@ def read(
 
 def position_of(topic: Topic, text: str) -> Position:
     """A position as people write it: JSON, a time, ``start`` or ``end``."""
+    from lakelog.reader_results import Position
+
     if text in ("start", "end"):
         return topic.start() if text == "start" else topic.position()
     return Position.from_json(text) if text.lstrip().startswith("{") else topic.offset_for(text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,7 +10,9 @@ from lakelog.cli import output, told
 from lakelog.cli.context import Call, Name, verb
 from lakelog.errors import InvalidRequest
 from lakelog.model.snapshot_id import check_name, keep_ms
-from lakelog.reader_results import Exported
+
+if TYPE_CHECKING:
+    from lakelog.reader_results import Exported
 
 snapshots = typer.Typer(help="Take, list, describe, compare, delete snapshots.", no_args_is_help=True, rich_markup_mode=None)
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from lakelog.cli.output import cell, count, line, say, spans, table
-from lakelog.quality_results import PASSED, Dropped, Initialized, Requeued, Verdict
-from lakelog.results import Maintained, Restored, Snapshot, SnapshotDeleted
+
+if TYPE_CHECKING:
+    from lakelog.quality_results import Dropped, Initialized, Requeued, Verdict
+    from lakelog.results import Maintained, Restored, Snapshot, SnapshotDeleted
 
 
 def snapshot_taken(result: Snapshot) -> None:
@@ -106,6 +109,8 @@ def initialized(result: Initialized) -> None:
 
 def verdict(result: Verdict) -> None:
     """A verdict: one line, then one for each rule that did not pass."""
+    from lakelog.quality_results import PASSED
+
     passed = len(result.of(PASSED))
     version = "" if result.version is None else f" of version {result.version}"
     line(f"{result.topic}: {result.outcome}: {passed} of {count(len(result.findings), 'rule')} passed, audit{version}, run {result.run}")
