@@ -57,7 +57,7 @@ def test_no_error_speaks_python_at_the_command_line() -> None:
 def test_the_dictionary_holds_nothing_that_is_not_said() -> None:
     source = " ".join(re.sub(r'"\n\s+f?"', "", path.read_text(encoding="utf-8")) for path, _ in modules() if path.stem != "failure")
     source += " partitions=0 at='x' expected_offset names partition 0 expected_offset=-2 for partition 0"
-    source += " Open it with topic('x'), or choose another name"
+    source += " Open it with topic('x'), or choose another name merge(accept='4f2a', reason=…)"
     for python, _ in WORDS:
         assert re.search(python.lstrip("^"), source), python
 

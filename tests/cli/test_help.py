@@ -51,6 +51,6 @@ def test_examples_of_every_help_work(cli: Cli, spark: SparkSession, tmp_path: Pa
         assert examples, command
         for example in examples:
             assert shlex.split(example)[: len(command.split())] == command.split()
-            answer = cli(example)
+            answer = cli(example, *(["status\n"] if command == "shell" else []))
             assert (answer.code, answer.err) == (0, ""), f"{example}: {answer}"
             assert answer.out, example
