@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from lakelog.errors import Damaged, FencedEpoch
-from lakelog.log import tail
+from lakelog.log import notes
 from lakelog.log.notes import lost_appends, standing
 from tests.tables import versions
 
@@ -37,7 +37,7 @@ def test_records_after_a_restore_of_the_log_are_never_skipped(lake: Lake, monkey
             verb()
     assert versions(lake.root, "t") == before
     with monkeypatch.context() as patch:
-        patch.setattr(tail, "lost_appends", lambda rows: None)
+        patch.setattr(notes, "lost_appends", lambda rows: None)
         assert topic.append([record("d"), record("e")]).offsets == {0: (1, 3)}, "the same offsets as b and c had"
     # The RESTORE lies behind a note of lakelog's now; silver remembers which append ends at its progress.
     with pytest.raises(Damaged, match=r"offsets were given a second time.*repair"):
