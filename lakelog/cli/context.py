@@ -27,6 +27,8 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before destro
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Engine = Annotated[str, typer.Option(metavar="auto|native|spark", help="Who reads: native is without Java; auto takes it where it can.")]
 Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")]
+Limit = Annotated[int | None, typer.Option("--limit", "-n", min=0, help="At most so many rows.")]
+Form = Annotated[str, typer.Option("--format", metavar="table|json|csv", help="json is an object a line.")]
 Delimiter = Annotated[
     str,
     typer.Option(metavar="SIGN", help="Of CSV, for example ';' or '\\t' (tab).", callback=lambda text: "\t" if text == "\\t" else text),

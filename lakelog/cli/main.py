@@ -18,10 +18,10 @@ from typing import Annotated, Any
 import typer
 
 from lakelog.cli import output, quality, snapshots
-from lakelog.cli.context import Call, Config, Debug, Delimiter, Encoding, Engine, Json, Name, Root, Yes, verb
+from lakelog.cli.context import Call, Config, Debug, Delimiter, Encoding, Engine, Form, Json, Limit, Name, Root, Yes, verb
 from lakelog.cli.failure import failure, in_cli
 from lakelog.cli.interrupt import Signals
-from lakelog.cli.readers import Form, Limit, check_form, readers
+from lakelog.cli.readers import readers
 from lakelog.cli.topics import lakes, topics
 from lakelog.errors import UNSUPPORTED_FEATURE, Damaged, InvalidRequest, LakelogError, TopicNotFound
 from lakelog.model.config import did_you_mean
@@ -161,7 +161,7 @@ def sql(
     from lakelog.delta.tables import door
     from lakelog.model.queries import begun
 
-    check_form(format)
+    output.check_form(format)
     _check_at(at)
     begun(query)
     if engine not in ("spark", "duckdb"):
@@ -187,7 +187,7 @@ def latest(
     from lakelog.cli import rows
     from lakelog.delta.tables import door
 
-    check_form(format)
+    output.check_form(format)
     _check_at(at)
     source = call.reading([topic], engine).topic(topic)
     with door(topic):

@@ -11,16 +11,21 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from lakelog.errors import LakelogError
+from lakelog.errors import InvalidRequest, LakelogError
+from lakelog.model.config import did_you_mean
 
 if TYPE_CHECKING:
     from lakelog.results import Appended, Loaded, Merged, Repaired, TopicDeleted, TopicDescription, TopicStatus, Upgraded, Verified
 
-    pass
-
 FORMATS = ("table", "json", "csv")
 # What is described fits a page where it is no terminal's.
 WIDTH, WIDEST = 100, 4000
+
+
+def check_form(form: str) -> None:
+    """Refuse a format that is none."""
+    if form not in FORMATS:
+        raise InvalidRequest(f"--format {form}: must be one of {', '.join(FORMATS)}.{did_you_mean(form, FORMATS)}")
 
 
 def say(text: str) -> None:
@@ -217,7 +222,10 @@ class Unknown:
 
 
 def status(topics: Sequence[TopicStatus | Unknown]) -> None:
-    """A line per topic: counts, the log's ends, what waits for a merge and since when, versions, rule; on stderr what is wrong with it."""
+    """A line per topic: counts, the log's ends, what waits for a merge and since when, versions, rule; then what its gates and audits said last.
+
+    On stderr: what is wrong with it.
+    """
     columns = ["topic", "records", "keys", "live", "tombstones", "log", "unmerged", "waiting", "bronze", "silver", "rule"]
     unknown = ["-"] * (len(columns) - 2)
     table(columns, [_status_row(one) if not isinstance(one, Unknown) else [one.topic, *unknown, one.error.name] for one in topics])
@@ -229,7 +237,7 @@ def status(topics: Sequence[TopicStatus | Unknown]) -> None:
             said, good = one.last_verdict, one.good_version
             version = "" if said["version"] is None else f" (version {said['version']})"
             known = "no audit has passed yet" if good is None else f"the latest table was last good at version {good}"
-            say(f"{one.topic}: the last verdict, at the door {said['door']}{version}, is {said['outcome']}; {known}.")
+            line(f"{one.topic}: the last verdict, at the door {said['door']}{version}, is {said['outcome']}; {known}.")
         if one.intent is not None:
             say(f"{one.topic}: the operation {one.intent} was begun and is not finished; the next command that writes finishes it.")
 

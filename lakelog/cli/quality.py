@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from lakelog.cli import output, told
-from lakelog.cli.context import Call, Name, verb
+from lakelog.cli.context import Call, Form, Limit, Name, verb
 from lakelog.errors import GateFailed, InvalidRequest
 from lakelog.model.point_in_time import moment
 
@@ -71,16 +71,15 @@ def list_quarantine(
     since: Annotated[str | None, typer.Option(metavar="TIME", help="Only what was put there at or after this time.")] = None,
     until: Annotated[str | None, typer.Option(metavar="TIME", help="Only what was put there before it.")] = None,
     closed: Annotated[bool, typer.Option("--closed", help="What has left it, without content: requeued, or dropped and why.")] = False,
-    format: Annotated[str, typer.Option("--format", metavar="table|json|csv", help="json is an object a line.")] = "table",
-    limit: Annotated[int | None, typer.Option("--limit", "-n", min=0, help="At most so many rows.")] = None,
+    format: Form = "table",
+    limit: Limit = None,
 ) -> None:
     """List the records that are not in the log, with the reason and where they came from."""
     from lakelog.cli import rows
     from lakelog.delta.tables import door
     from lakelog.quality.selection import ORDER
 
-    if format not in output.FORMATS:
-        raise InvalidRequest(f"--format {format}: must be one of {', '.join(output.FORMATS)}.")
+    output.check_form(format)
     source = call.lake([topic]).topic(topic)
     now = source.clock()
     times = {name: None if text is None else moment(text, now=now) for name, text in (("since", since), ("until", until))}

@@ -7,25 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakelog.cli import output
-from lakelog.cli.context import Call, Engine, Name, verb
+from lakelog.cli.context import Call, Engine, Form, Limit, Name, verb
 from lakelog.errors import InvalidRequest, TopicNotFound
-from lakelog.model.config import did_you_mean
 
 if TYPE_CHECKING:
     from lakelog.reader_results import Committed, Lag, Position, Truncated
     from lakelog.topic import Topic
 
 readers = typer.Typer()
-Limit = Annotated[int | None, typer.Option("--limit", "-n", min=0, help="At most so many rows.")]
-Form = Annotated[str, typer.Option("--format", metavar="table|json|csv", help="json is an object a line.")]
 # Records a batch of --follow, and seconds between two looks at a log in which nothing is new.
 BATCH, WAIT = 10_000, 1.0
-
-
-def check_form(form: str) -> None:
-    """Refuse a format that is none."""
-    if form not in output.FORMATS:
-        raise InvalidRequest(f"--format {form}: must be one of {', '.join(output.FORMATS)}.{did_you_mean(form, output.FORMATS)}")
 
 
 @verb(readers, example="lakelog read orders --offset 0 --limit 10")
@@ -48,7 +39,7 @@ def read(
     """
     from lakelog.delta.tables import door
 
-    check_form(format)
+    output.check_form(format)
     if (follow or since is not None) and (partition is not None or offset is not None):
         raise InvalidRequest("--since and --follow read all partitions: no --partition or --offset beside them.")
     if (follow or since is not None) and limit == 0:

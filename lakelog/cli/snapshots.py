@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakelog.cli import output, told
-from lakelog.cli.context import Call, Name, verb
+from lakelog.cli.context import Call, Form, Limit, Name, verb
 from lakelog.errors import InvalidRequest
 from lakelog.model.snapshot_id import check_name, keep_ms
 
@@ -74,15 +74,14 @@ def diff(
     topic: Name,
     before: Annotated[str, typer.Argument(metavar="BEFORE", help=POINT)],
     after: Annotated[str, typer.Argument(metavar="AFTER", help=POINT)] = "now",
-    format: Annotated[str, typer.Option("--format", metavar="table|json|csv", help="json is an object a line.")] = "table",
-    limit: Annotated[int | None, typer.Option("--limit", "-n", min=0, help="At most so many rows.")] = None,
+    format: Form = "table",
+    limit: Limit = None,
 ) -> None:
     """Show the keys that were added, changed or removed between two points, with both values."""
     from lakelog.cli import rows
     from lakelog.delta.tables import door
 
-    if format not in output.FORMATS:
-        raise InvalidRequest(f"--format {format}: must be one of {', '.join(output.FORMATS)}.")
+    output.check_form(format)
     source = call.lake([topic]).topic(topic)
     with door(topic):
         rows.frame(source.diff(before, after).orderBy("partition", "change"), format, limit=limit, whole=call.json)

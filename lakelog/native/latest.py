@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from lakelog.delta import table_properties
 from lakelog.errors import Damaged, NotFound
 from lakelog.latest.progress import CONTROL_BUCKET, REBUILD, Progress, from_control_rows, noted_progress
 from lakelog.model.kinds import Kind, struct
@@ -12,6 +13,8 @@ from lakelog.model.names import TableRef
 from lakelog.model.records import flat_columns
 from lakelog.native.rows import Rows, shaped
 from lakelog.native.table import Table
+from lakelog.quality import verdicts
+from lakelog.quality_results import PASSED
 
 if TYPE_CHECKING:
     import pyarrow
@@ -50,6 +53,20 @@ def held(table: Table) -> dict[bool, int]:
     """How many rows silver holds, by their tombstone flag."""
     rows = table.records(f"SELECT tombstone, count(*) AS n FROM t WHERE bucket > {CONTROL_BUCKET} GROUP BY tombstone")
     return {row["tombstone"]: row["n"] for row in rows}
+
+
+def last_verdict(root: str, uuid: str) -> tuple[dict[str, Any] | None, int | None]:
+    """As `quality.verdicts.last`, of the newest verdict what a status tells."""
+    ref = verdicts.table_of(root)
+    try:
+        table = Table(ref)
+    except NotFound:
+        return None, None
+    table_properties.require_readable(str(ref), table.properties)
+    runs = f"FROM t WHERE rule IS NULL AND uuid = '{uuid}'"
+    newest = table.records(f"SELECT {', '.join(verdicts.SAID)} {runs} ORDER BY at DESC LIMIT 1")
+    good = table.records(f"SELECT max(version) AS version {runs} AND door = 'table' AND outcome = '{PASSED}'")
+    return next(iter(newest), None), good[0]["version"]
 
 
 def shown(table: Table, key: Kind, value: Kind, *, deleted: bool) -> Rows:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import table_properties
@@ -99,7 +99,7 @@ class NativeTopic:
         return log.log_end(Table(self.bronze), self.partitions).ends()
 
     def status(self) -> TopicStatus:
-        """As `Topic.status`. Cost: of silver the flags are read, of the log its control column."""
+        """As `Topic.status`. Cost: of silver the flags are read, of the log its control column, of the lake's verdicts those of runs."""
         self.refresh()
         now = self.clock()
         # In this order: an end read first could lie before what a merge has folded meanwhile.
@@ -108,7 +108,9 @@ class NativeTopic:
         bronze = Table(self.bronze)
         end = log.log_end(bronze, self.partitions)
         age = log.oldest_age(bronze, state.next, end.ends(), now)
-        return status_of(self._log(), self.name, state, end, latest.held(silver), log.count(bronze), age)
+        found = status_of(self._log(), self.name, state, end, latest.held(silver), log.count(bronze), age)
+        said, good = latest.last_verdict(self.root, self.uuid)
+        return replace(found, last_verdict=said, good_version=good)
 
     def latest(self, at: At = None) -> Rows:
         """As `Topic.latest`, as rows of this process: ``toArrow()``, ``collect()``, or one after the other."""

@@ -116,8 +116,7 @@ class QualityVerbs:
         newest, good = verdicts.last(self.log)
         if newest is None:
             return found
-        said = {"run": newest.run, "door": newest.door, "outcome": newest.outcome, "version": newest.version, "at": newest.at}
-        return replace(found, last_verdict=said, good_version=good)
+        return replace(found, last_verdict={name: getattr(newest, name) for name in verdicts.SAID}, good_version=good)
 
     # ---- the quarantine ----
 

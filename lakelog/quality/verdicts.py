@@ -27,6 +27,10 @@ COLUMNS = (
 )
 
 
+# What a topic's status tells of its newest verdict.
+SAID = ("run", "door", "outcome", "version", "at")
+
+
 def table_of(root: str) -> TableRef:
     """Where a lake's verdicts are."""
     return TableRef.of(root, "_lakelog", "verdicts")

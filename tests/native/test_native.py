@@ -58,6 +58,16 @@ def test_a_lake_without_a_session_answers_what_one_with_a_session_does(spark: Sp
     )
 
 
+def test_a_status_tells_the_last_verdict_as_through_spark(spark: SparkSession, root: str) -> None:
+    through_spark = Lake(spark, root, clock=lambda: NOON + 5).topic("orders")
+    verdict = through_spark.check()
+    found = Lake(root, clock=lambda: NOON + 5).topic("orders").status()
+    assert found == through_spark.status()
+    assert found.to_json() == through_spark.status().to_json()
+    assert (found.last_verdict or {})["run"] == verdict.run
+    assert (found.good_version, verdict.outcome) == (1, "passed")
+
+
 def test_what_needs_spark_says_how_to_give_one(root: str) -> None:
     lake = Lake(root)
     topic = lake.topic("orders")
