@@ -163,11 +163,10 @@ class AppendGate:
             first = problems[0]
             place = ", ".join(f"{word} {first[word]}" for word in ("line", "row") if word in first)
             where = f" First: {', '.join(filter(None, [first.get('file'), place])) or 'record ' + str(first['record'])}: {first['reason']}."
-        refusal = judgement.refusal(
+        return judgement.refusal(
             verdict, what=REFUSED, remedy=where.strip() + (" " if where else "") + REMEDY, problems=problems, count=count,
             records=[one["record"] for one in problems],
         )  # fmt: skip
-        return refusal
 
     def _earlier(self, found: Screening, token: str | None) -> str | None:
         """The identity under which an earlier try put records of this batch aside, and was cut off before the others were written."""

@@ -16,7 +16,7 @@ from lakelog.quality_results import BROKEN, FAILED, PASSED, QUARANTINED, Finding
 SHOWN = 5
 
 
-def of_rows(check: Check, *, checked: int, failing: int, aside: bool, keys: Sequence[str] = ()) -> Finding:
+def of_rows(check: Check, *, checked: int, failing: int, aside: bool) -> Finding:
     """The finding of a rule about single rows, by counts.
 
     Args:
@@ -24,7 +24,6 @@ def of_rows(check: Check, *, checked: int, failing: int, aside: bool, keys: Sequ
         checked: rows that were looked at; a rule holds for none of them.
         failing: how many break it.
         aside: those that break it were put aside.
-        keys: the first keys concerned.
     """
     share = (checked - failing) / checked if checked else 1.0
     holds = failing == 0 or (check.mostly < 1 and share >= check.mostly)
@@ -32,10 +31,10 @@ def of_rows(check: Check, *, checked: int, failing: int, aside: bool, keys: Sequ
     observed = f"{failing} of {checked} break it" if failing else ""
     if failing and check.mostly < 1:
         observed += f": {share:.4%} satisfy it, {check.mostly:.4%} must"
-    return Finding(check.name, check.type, check.severity, outcome, check.description, observed, checked, failing, list(keys))
+    return Finding(check.name, check.type, check.severity, outcome, check.description, observed, checked, failing)
 
 
-def of_figure(check: Check, figures: Mapping[str, float | int | None], keys: Sequence[str] = ()) -> Finding:
+def of_figure(check: Check, figures: Mapping[str, float | int | None]) -> Finding:
     """The finding of a rule about a figure; one that nobody knows breaks the rule's evaluation."""
     name, value = str(check.kwargs["figure"]), figures.get(str(check.kwargs["figure"]))
     if value is None:
@@ -45,9 +44,7 @@ def of_figure(check: Check, figures: Mapping[str, float | int | None], keys: Seq
     shown = f"{value:.6g}" if isinstance(value, float) else str(value)
     bounds = " and ".join([f"at least {least}"] * (least is not None) + [f"at most {most}"] * (most is not None))
     observed = f"{name} is {shown}" + ("" if holds else f", it must be {bounds}")
-    return Finding(
-        check.name, check.type, check.severity, PASSED if holds else FAILED, check.description, observed, keys=[] if holds else list(keys)
-    )
+    return Finding(check.name, check.type, check.severity, PASSED if holds else FAILED, check.description, observed)
 
 
 def broken(check: Check, why: str) -> Finding:

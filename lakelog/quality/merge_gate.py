@@ -176,7 +176,7 @@ class MergeGate:
         asked = " ".join(str(dict(check.kwargs)) for check in self.suite.checks)
         if not any(name in asked for name in (*OF_THE_TABLE, *["deleted"] * winners.anew)):
             return figures
-        before = _live(self.log)
+        before = _live(self.log, lost=winners.anew)
         after = counts["live"] if winners.anew else before + figures["inserted"] - counts["going"]
         gone = max(0, before - after) if winners.anew else counts["going"]
         dropped = max(0, before - after)
@@ -192,10 +192,15 @@ class MergeGate:
         return [key_text(row["key"]) for row in shown.collect()]
 
 
-def _live(log: TopicLog) -> int:
-    """How many live rows silver has; none where it cannot be read. Cost: one small Spark job, the flags are read."""
+def _live(log: TopicLog, *, lost: bool) -> int:
+    """How many live rows silver has; none in a silver that is computed anew and cannot be read (``lost``).
+
+    Cost: one small Spark job, the flags are read.
+    """
     try:
         with tables.door(log.silver):
             return silver.rows(log).filter("NOT tombstone").count()
     except LakelogError:
-        return 0
+        if lost:
+            return 0
+        raise
