@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 import pandas
+import polars
 import pyarrow
 import pytest
 from hypothesis import given
@@ -162,7 +163,6 @@ def test_the_latest_table_comes_out_as_arrow_pandas_and_polars(house: Lake) -> N
     assert topic.to_arrow().select(["id", "s"]).to_pylist() == [{"id": 1, "s": "new"}]
     assert topic.to_pandas(at=1)["s"].tolist() == ["old"]
     assert topic.read().toArrow().num_rows == 2
-    polars = pytest.importorskip("polars")
     assert topic.to_polars()["s"].to_list() == ["new"]
     topic.append(polars.DataFrame({"id": [2], "s": ["x"]}))
     topic.append(polars.DataFrame({"id": [3], "s": ["x"]}).lazy())

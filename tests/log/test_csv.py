@@ -59,6 +59,7 @@ def _refused(topic: Topic, source: Any, *words: str, kind: type[Invalid] = Inval
 def test_texts_written_by_other_programs_come_back_equal(house: Lake, tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
     import duckdb
     import pandas
+    import polars
 
     folder = tmp_path_factory.mktemp("writers")
     rows = [(f"k{index:04}", value) for index, value in enumerate(texts)]
@@ -70,10 +71,11 @@ def test_texts_written_by_other_programs_come_back_equal(house: Lake, tmp_path_f
     pandas.DataFrame(filled, columns=["key", "value"]).to_csv(folder / "c_minimal.csv", index=False)
     frame = pandas.DataFrame(rows, columns=["key", "value"])  # noqa: F841 - DuckDB finds it by its name
     duckdb.sql(f"COPY (SELECT * FROM frame) TO '{folder}/d_duckdb.csv' (FORMAT csv, HEADER)")
+    polars.DataFrame({"key": [key for key, _ in rows], "value": texts}).write_csv(folder / "e_polars.csv")
     topic = house.create_topic(f"writers{next(NUMBERS)}", key="STRING", value="STRING")
     paths = [str(path) for path in sorted(folder.iterdir())]
     found = [(key, value) for key, value, _ in _appended(topic, paths)]
-    assert found == [*rows, *rows, *filled, *rows]
+    assert found == [*rows, *rows, *filled, *rows, *rows]
 
 
 def test_a_quoted_empty_field_is_text_and_an_empty_one_is_never_guessed_to_be_a_delete(text: Topic, tmp_path: Path) -> None:
