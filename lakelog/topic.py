@@ -434,7 +434,7 @@ class Topic(LogRetention, SnapshotVerbs, QualityVerbs):
             import polars
         except ImportError as error:
             raise NotReady("polars is not installed: pip install polars.") from error
-        return polars.from_arrow(self.to_arrow(at))
+        return polars.DataFrame(self.to_arrow(at))
 
     def deleted(self, at: Point = None) -> DataFrame:
         """The tombstones with their payload, in the columns of `latest`."""
