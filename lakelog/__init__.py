@@ -8,6 +8,7 @@ key, the winner under the topic's *ordering rule*. The folders are the architect
     topic.py      the verbs on one topic; reading.py, retention.py: those on its log and readers; commit_log.py: a topic as a commit log (KIP-27)
     native/       the verbs that only read, on the same tables without a JVM: delta-rs, DuckDB
     transfer/     a topic as a directory of Parquet files with checksums: exported at a snapshot, imported under another root
+    cleaning/     the log kept small: what nobody needs is planned and removed, segments closed, the log start moved (Kafka's log cleaner)
     operations/   what touches several tables of a topic: configure, repair, upgrade; intents, by which the next writer finishes them
     readers/      positions in the log: read from one on, told where one stands, begun with the latest table, registered
     snapshots/    states of silver that are named, kept, compared and restored; the lake's registry of them (KIP-630)
@@ -17,7 +18,7 @@ key, the winner under the topic's *ordering rule*. The folders are the architect
     inputs/       a file, frame or list as a request: read, checked record by record, summed up
     delta/        everything that knows Delta, Spark's settings or the file system; foreign errors become lakelog's here
     model/        values and Spark expressions without I/O: records, ordering, config, segments, conditions, names
-    results.py    what verbs return (reader_results.py, quality_results.py: those about readers and quality); errors.py: what they raise
+    results.py    what verbs return (reader_results.py and so on: those about that wing); errors.py: what they raise
 
 Each wing's ``__init__`` says which way data takes through its files. Where a change goes: a new header encoding is an expression in
 ``model/ordering.py`` and a value of ``compaction.header.encoding`` in ``model/config.py``; a new source format is a reader in
@@ -31,6 +32,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lakelog.cleaning_results import Cleaned, RecordsDeleted, Rolled
     from lakelog.commit_log import CommitLog
     from lakelog.delta.session import local_session
     from lakelog.errors import (
@@ -78,6 +80,7 @@ if TYPE_CHECKING:
     from lakelog.topic import Topic
 
 _HOMES = {
+    "cleaning_results": ("Cleaned", "RecordsDeleted", "Rolled"),
     "commit_log": ("CommitLog",),
     "errors": ("Conflict", "Damaged", "ExpectedOffsetMismatch", "FencedEpoch", "GateFailed", "Invalid", "InvalidConfig", "InvalidRecords",
                "InvalidRequest", "LakelogError", "LogIncomplete", "NotFound", "NotReady", "OffsetOutOfRange", "Refused", "TopicNotFound",
@@ -96,11 +99,11 @@ _HOMES = {
 }  # fmt: skip
 __version__ = "0.1.0"
 __all__ = [
-    "Appended", "Bootstrap", "CommitLog", "Committed", "Conflict", "Damaged", "Dropped", "ExpectedOffsetMismatch", "Exported",
+    "Appended", "Bootstrap", "Cleaned", "CommitLog", "Committed", "Conflict", "Damaged", "Dropped", "ExpectedOffsetMismatch", "Exported",
     "FencedEpoch", "Fetched", "Finding", "GateFailed", "GroupLag", "Initialized", "Invalid", "InvalidConfig", "InvalidRecords",
     "InvalidRequest", "Lag", "Lake", "LakelogError", "Loaded", "LogIncomplete", "Maintained", "Merged", "NotFound", "NotReady",
-    "OffsetOutOfRange", "OrderingRule", "PartitionStatus", "Position", "Refused", "Repaired", "Requeued", "Restored", "Snapshot",
-    "SnapshotDeleted", "Topic", "TopicDeleted", "TopicDescription", "TopicNotFound", "TopicStatus", "Truncated", "Upgraded",
+    "OffsetOutOfRange", "OrderingRule", "PartitionStatus", "Position", "RecordsDeleted", "Refused", "Repaired", "Requeued", "Restored", "Rolled",
+    "Snapshot", "SnapshotDeleted", "Topic", "TopicDeleted", "TopicDescription", "TopicNotFound", "TopicStatus", "Truncated", "Upgraded",
     "Validated", "Verdict", "Verified", "VersionMismatch", "local_session", "types_like",
 ]  # fmt: skip
 

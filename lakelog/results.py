@@ -85,11 +85,11 @@ class Merged(Result):
     """A merge: silver's ``version`` (None when there was nothing to do), the offsets it went from and to (exclusive), and what became of the records.
 
     ``records`` were folded; ``inserted``, ``updated`` and ``deleted`` count keys (a key that only ever was deleted counts as deleted).
-    Records that lost to an earlier one: ``ignored_deletes`` (deletes without a version), ``late`` (all others). ``duplicates``: records
-    whose version equals the one they replaced, as a batch delivered twice does. ``invalid_versions``: records whose version header
-    is unusable. ``unkeyed``: records without a key, which never reach silver. ``remaining``: records not merged yet (``max_records``).
-    ``snapshot``: the id of the snapshot that was taken at the end of it (``max.snapshot.interval.ms``, ``max.record.bytes.between.snapshots``).
-    ``run``: of a gated topic that of the verdict.
+    Records that lost to an earlier one: ``ignored_deletes`` (deletes without a version), ``late_after_delete`` (to the remembered version of a
+    deleted key, whose tombstone has expired), ``late`` (all others). ``duplicates``: records whose version equals the one they replaced, as
+    a batch delivered twice does. ``invalid_versions``: records whose version header is unusable. ``unkeyed``: records without a key, which
+    never reach silver. ``remaining``: records not merged yet (``max_records``). ``snapshot``: the id of the snapshot that was taken at the
+    end of it (``max.snapshot.interval.ms``, ``max.record.bytes.between.snapshots``). ``run``: of a gated topic that of the verdict.
     """
 
     topic: str
@@ -101,6 +101,7 @@ class Merged(Result):
     updated: int = 0
     deleted: int = 0
     late: int = 0
+    late_after_delete: int = 0
     duplicates: int = 0
     invalid_versions: int = 0
     ignored_deletes: int = 0

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from lakelog.cleaning.verbs import CleaningVerbs
 from lakelog.delta import table_properties
 from lakelog.delta.lock import LOCKED
 from lakelog.delta.table_properties import IDENTITY, PREFIX
@@ -46,7 +47,7 @@ LOGGER.addHandler(logging.NullHandler())
 
 
 @dataclass(repr=False)
-class Topic(LogRetention, SnapshotVerbs, QualityVerbs):
+class Topic(LogRetention, SnapshotVerbs, QualityVerbs, CleaningVerbs):
     """A topic of a lake. Get one from `Lake.create_topic` or `Lake.topic`; every verb reads the configuration anew."""
 
     spark: SparkSession

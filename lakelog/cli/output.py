@@ -168,7 +168,7 @@ def merged(result: Merged) -> None:
     if result.version is None:
         return line(f"{result.topic}: nothing to merge")
     always = f"{result.inserted} inserted, {result.updated} updated, {result.deleted} deleted"
-    rest = ("late", "duplicates", "invalid_versions", "ignored_deletes", "unkeyed", "remaining")
+    rest = ("late", "late_after_delete", "duplicates", "invalid_versions", "ignored_deletes", "unkeyed", "remaining")
     told = [f"{getattr(result, name)} {name.replace('_', ' ')}" for name in rest if getattr(result, name)]
     told += [f"snapshot {result.snapshot}"] * bool(result.snapshot)
     return line(f"{result.topic}: merged {count(result.records, 'record')} into version {result.version}: " + ", ".join([always, *told]))

@@ -1,4 +1,4 @@
-"""``lakelog snapshot …``, ``restore`` and ``maintain``: states of the latest table named, compared, restored and kept."""
+"""``lakelog snapshot …``, ``restore``, ``maintain`` and ``clean``: states of the latest table named, compared, restored; tables kept small."""
 
 from __future__ import annotations
 
@@ -192,8 +192,37 @@ def maintain(call: Call, topic: Annotated[list[str], typer.Argument(metavar="TOP
         output.document(done[0].to_dict() if len(done) == 1 else {"maintained": [one.to_dict() for one in done]})
 
 
+def clean(
+    call: Call,
+    topic: Annotated[list[str], typer.Argument(metavar="TOPIC", help="The topics, one after the other.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would go from which segment; write nothing.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Whatever the dirty ratio; young segments stay all the same.")] = False,
+    roll: Annotated[bool, typer.Option("--roll", help="Close the active segments first, so that they are cleaned too.")] = False,
+    max_bytes: Annotated[
+        int | None,
+        typer.Option("--max-bytes", metavar="N", min=1, help="Octets of records to write again at most, the dirtiest partitions first."),
+    ] = None,
+) -> None:
+    """Merge, then remove from the log what nobody needs: superseded records, expired tombstones, old segments."""
+    if dry_run and roll:
+        raise InvalidRequest("--dry-run writes nothing, and --roll closes segments: give one of them.")
+    lake = call.lake(topic[:1], writing=not dry_run)
+    done: list[Any] = []
+    for one in topic:
+        with output.working(f"{one}: {'planning' if dry_run else 'cleaning'}"):
+            opened = lake.topic(one)
+            if roll:
+                opened.roll()
+            done.append(opened.clean(dry_run=dry_run, force=force, max_bytes=max_bytes))
+        if not call.json:
+            told.cleaned(done[-1])
+    if call.json:
+        output.document(done[0].to_dict() if len(done) == 1 else {"cleaned": [one.to_dict() for one in done]})
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands of this file to the command line."""
     verb(app, example="lakelog restore orders --to before-migration --yes")(restore)
     verb(app, example="lakelog maintain orders")(maintain)
+    verb(app, example="lakelog clean orders --dry-run\n  lakelog clean orders --roll")(clean)
     app.add_typer(snapshots, name="snapshot")

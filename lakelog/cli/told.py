@@ -1,4 +1,4 @@
-"""Answers about snapshots, restores, maintenance and quality as text."""
+"""Answers about snapshots, restores, maintenance, cleaning and quality as text."""
 
 from __future__ import annotations
 
@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING
 from lakelog.cli.output import cell, count, line, say, spans, table
 
 if TYPE_CHECKING:
+    from lakelog.cleaning_results import Cleaned, SegmentCleaning
     from lakelog.quality_results import Dropped, Initialized, Requeued, Verdict
     from lakelog.results import Maintained, Restored, Snapshot, SnapshotDeleted
+
+# What becomes of tombstones, in words.
+TOMBSTONES = {
+    "stamped": "tombstones given their time", "expired": "tombstones expired", "forgotten": "remembered versions forgotten",
+}  # fmt: skip
 
 
 def snapshot_taken(result: Snapshot) -> None:
@@ -84,6 +90,40 @@ def maintained(result: Maintained) -> None:
     done += [f"given a table of their own: {', '.join(result.promoted)}"] * bool(result.promoted)
     done += [f"{count(len(result.dropped), 'copy')} dropped".replace("copys", "copies")] * bool(result.dropped)
     line(f"{result.topic}: maintained; {'; '.join([*done, f'{len(result.vacuumed)} tables vacuumed'])}")
+
+
+def cleaned(result: Cleaned) -> None:
+    """What a clean did, or would do: a line, then one a partition and one a segment from which something goes."""
+    done = [f"{count(result.records, 'record')} {'would go' if result.dry_run else 'removed'}"]
+    done += [f"{getattr(result, name)} {words}" for name, words in TOMBSTONES.items() if getattr(result, name)]
+    size = f"log {result.octets_before:,} -> {result.octets_after:,} B"
+    line(f"{result.topic}: {'would clean' if result.dry_run else 'cleaned'}: {', '.join(done)}; {size}")
+    for one in result.partitions:
+        start = f", log start {one.from_start} -> {one.to_start}" if one.to_start > one.from_start else ""
+        why = f"cleaned ({one.reason})" if one.selected else f"not cleaned ({one.reason})"
+        dirty = f"dirty {one.dirty_ratio:.0%} of {count(one.clean_octets + one.cleanable_octets, 'octet')}"
+        line(f"  partition {one.partition}: {why}, {dirty}{start}")
+        for segment in one.segments:
+            told = _segment(segment)
+            if told:
+                line(f"    segment [{segment.base}, {segment.end}): {told}")
+        for text in one.blocked_by:
+            line(f"    held: {text}")
+        if one.error:
+            line(f"    failed: {one.error}")
+
+
+def _segment(segment: SegmentCleaning) -> str:
+    gone = {"superseded": segment.superseded, "tombstones expired": segment.expired, "without a key": segment.unkeyed}
+    told = [f"{number} {name}" for name, number in gone.items() if number]
+    left = segment.records - segment.dropped
+    return (
+        f"{', '.join(told)}, {left} stay"
+        if told
+        else ""
+        if segment.kept_because in (None, "not-selected")
+        else f"kept ({segment.kept_because})"
+    )
 
 
 def requeued(result: Requeued) -> None:

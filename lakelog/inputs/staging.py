@@ -31,8 +31,11 @@ def validated(log: TopicLog, request: DataFrame, now: int) -> DataFrame:
     hashed = F.lit(0) if log.partitions == 1 else F.pmod(F.xxhash64("key"), F.lit(log.partitions)).cast("int")
     stamp = instant(now, "row_order")
     size = F.expr(f"{octets('key', log.types.key)} + {octets('value', log.types.value)}") + header_octets(F.col("headers"))
-    problem = F.when(F.col("key").isNull(), "INVALID_RECORD\thas no key, and the log is compacted by key")
-    problem = problem.when(~F.expr(any_set("key", log.types.key)), "INVALID_RECORD\thas a key whose fields are all null")
+    keyless = F.lit(config.policy("compact"))
+    problem = F.when(keyless & F.col("key").isNull(), "INVALID_RECORD\thas no key, and the log is compacted by key")
+    problem = problem.when(
+        F.col("key").isNotNull() & ~F.expr(any_set("key", log.types.key)), "INVALID_RECORD\thas a key whose fields are all null"
+    )
     problem = problem.when(
         ~F.col("partition").between(0, log.partitions - 1),
         F.concat(F.lit(f"INVALID_RECORD\tpartition should be from 0 to {log.partitions - 1} but is "), F.col("partition").cast("string")),
@@ -216,6 +219,7 @@ def _groups(rows: DataFrame, now: int, rules: RowRules | None = None) -> list[Ro
             F.sum(F.when(good, F.col("octets"))).alias("octets"),
             F.min("row_order").alias("least"),
             F.min_by(time_ms, order).alias("first_ms"),
+            F.min_by(F.unix_millis("timestamp") == -1, order).alias("undated"),
             F.max(F.when(good, time_ms)).alias("largest_ms"),
             F.count("problem").alias("problems"),
             F.count_if(F.col("expected_offset") > UNCONDITIONAL).alias("conditional"),
@@ -259,5 +263,6 @@ def _batch(rows: DataFrame, groups: list[Row], renumbered: Mapping[Group, int] |
             row["octets"] + (old.octets if old else 0),
             old.first_ms if old else row["first_ms"],
             max(row["largest_ms"], old.largest_ms if old else row["largest_ms"]),
+            old.undated if old else row["undated"],
         )
     return Batch(rows, shares, bases, sum(row[counted] for row in groups), sum(row["conditional"] for row in groups))

@@ -69,13 +69,14 @@ def alone(folded: Fold) -> DataFrame:
     """The fold's rows as `_beside`, where silver holds none."""
     from pyspark.sql import functions as F
 
-    nothing = [F.lit(None).cast("bigint").alias("old_offset"), F.lit(None).cast("boolean").alias("old_tombstone")]
+    nothing = [F.lit(None).cast("bigint").alias("old_offset")]
+    nothing += [F.lit(None).cast("boolean").alias(name) for name in ("old_tombstone", "old_remembered")]
     rank = F.when(F.lit(False), F.col("rank")).alias("old_rank")
     return folded.rows.select("*", *nothing, rank, F.lit(None).cast(FILE).alias("old_file"))
 
 
 def _beside(log: TopicLog, folded: Fold, at: int) -> DataFrame:
-    """The fold's rows with ``old_offset``, ``old_rank``, ``old_tombstone`` and ``old_file`` of silver's row of their key, or NULLs."""
+    """The fold's rows with silver's row of their key, or NULLs: ``old_offset``, ``old_rank``, ``old_tombstone``, ``old_remembered``, ``old_file``."""
     from pyspark.sql import functions as F
 
     old = tables.read(log.spark, log.silver, at).filter(F.col("bucket") > CONTROL_BUCKET)
@@ -87,7 +88,8 @@ def _beside(log: TopicLog, folded: Fold, at: int) -> DataFrame:
     file = F.struct(F.xxhash64("file_path").alias("id"), F.col("file_size").alias("size"))
     if log.config.flag("deletion.vectors"):
         place, file = [], F.lit(None).cast(FILE)
-    old = old.select("partition", "key", "offset", "tombstone", *["version"] * log.rule.versioned, *place)
+    remembered = F.col("control").isNotNull().alias("remembered")
+    old = old.select("partition", "key", "offset", "tombstone", remembered, *["version"] * log.rule.versioned, *place)
     keys = winners.select("partition", "key", F.col("offset").alias("new_offset"))
     # Rank and file are made of the few rows that match, not of all that are scanned.
     found = old.join(folded.hinted(keys, "key"), ["partition", "key"]).select(
@@ -96,6 +98,7 @@ def _beside(log: TopicLog, folded: Fold, at: int) -> DataFrame:
         F.col("offset").alias("old_offset"),
         log.rule.rank().alias("old_rank"),
         F.col("tombstone").alias("old_tombstone"),
+        F.col("remembered").alias("old_remembered"),
         file.alias("old_file"),
     )
     winner = F.col("best.offset") if log.rule.versioned else F.col("best")
@@ -110,14 +113,16 @@ def figures(log: TopicLog, folded: Fold, rows: DataFrame, change: Column) -> lis
     from pyspark.sql import functions as F
 
     none = F.lit(0).cast("bigint")
-    late, ties, ignored = none, none, none
+    late, after_delete, ties, ignored = none, none, none, none
     keyed = F.col("key").isNotNull()
     if log.rule.versioned:
         best = F.greatest("before", "old_rank")
         lost = keyed & best.isNotNull() & (F.col("rank") < best)
         no_version = F.col("tombstone") & F.col("version").isNull() & F.lit(log.rule.strategy != "timestamp")
         tie = keyed & F.col("version").isNotNull() & best.isNotNull() & (best["version"] == F.col("version")) & ~lost
-        late, ties, ignored = F.count_if(lost & ~no_version), F.count_if(tie), F.count_if(lost & no_version)
+        forgotten = F.coalesce(F.col("old_remembered") & (F.col("old_rank") == best), F.lit(False))
+        late, after_delete = F.count_if(lost & ~no_version & ~forgotten), F.count_if(lost & ~no_version & forgotten)
+        ties, ignored = F.count_if(tie), F.count_if(lost & no_version)
     live, was_live = ~F.col("tombstone"), F.col("old_offset").isNotNull() & ~F.col("old_tombstone")
     whole = [F.count(F.lit(1)).alias("records"), F.count_if(~keyed).alias("unkeyed")]
     replaced = F.collect_list(F.when(change, F.col("old_offset"))) if folded.size <= LISTED else F.lit(None).cast("array<bigint>")
@@ -126,6 +131,7 @@ def figures(log: TopicLog, folded: Fold, rows: DataFrame, change: Column) -> lis
         F.count_if(change & live & was_live).alias("updated"),
         F.count_if(change & F.col("tombstone")).alias("deleted"),
         late.alias("late"),
+        after_delete.alias("late_after_delete"),
         ties.alias("duplicates"),
         (F.count_if(F.col("invalid")) if log.rule.strategy == "header" else none).alias("invalid_versions"),
         ignored.alias("ignored_deletes"),

@@ -22,7 +22,9 @@ from lakelog.model.ordering import OrderingRule
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
-COUNTS = ("records", "inserted", "updated", "deleted", "late", "duplicates", "invalid_versions", "ignored_deletes", "unkeyed")
+COUNTS = (
+    "records", "inserted", "updated", "deleted", "late", "late_after_delete", "duplicates", "invalid_versions", "ignored_deletes", "unkeyed",
+)  # fmt: skip
 CONTROL_BUCKET = -1
 # The key of the user metadata, and how many characters a commit carries at most; beyond, the control rows are read.
 NOTE, NOTE_MOST = "lakelog.progress", 32_768

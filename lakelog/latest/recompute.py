@@ -130,6 +130,10 @@ def _winners(log: TopicLog, ends: dict[int, int], base: Base | None, share: floa
     rows = _sampled(rows, share).withColumn("version", log.rule.version()).select(*columns)
     if base is not None:
         rows = rows.unionAll(_sampled(base.rows, share).select(*columns))
+    # A delete that the cleaner removed is no row of either side, but what is older than it loses to it.
+    rows = rows.withColumn("remembered", F.lit(False))
+    if log.rule.versioned:
+        rows = rows.unionAll(_sampled(silver.remembered(log), share).select(*columns, F.lit(True)))
     rows = rows.withColumn("content", _content())
     keys = Window.partitionBy("partition", "key")
     order: list[Column] = [F.col("version").isNotNull().desc(), F.col("version").desc_nulls_last(), F.col("offset").desc()]
@@ -138,4 +142,4 @@ def _winners(log: TopicLog, ends: dict[int, int], base: Base | None, share: floa
         rows = rows.withColumn("barrier", last_delete)
         order.insert(0, (F.col("barrier").isNull() | (F.col("offset") > F.col("barrier"))).desc())
         rows = rows.filter(F.col("barrier").isNull() | (F.col("offset") >= F.col("barrier")))
-    return rows.withColumn("place", F.row_number().over(keys.orderBy(*order))).filter("place = 1")
+    return rows.withColumn("place", F.row_number().over(keys.orderBy(*order))).filter("place = 1 AND NOT remembered")

@@ -4,11 +4,13 @@ A merge folds the log from the last merged offset on into silver in **one** MERG
 reserved bucket -1 hold, per partition, the last merged offset, the append that ends there, the rule and the counts. The progress commits with the data,
 travels back with a RESTORE, and gates the merge: it runs only if all control rows are still what it read, so of two merges at once one
 wins and the other starts over, whichever partitions they move. Control rows have ``tombstone = true``: ``WHERE NOT tombstone`` is the live
-table for any engine.
+table for any engine. A deleted key whose tombstone was cleaned away may leave a row with its version behind (`REMEMBERED`), so that a late older
+record cannot bring the key back; it is a tombstone to other engines, and to lakelog's readers it is no row.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -53,6 +55,10 @@ def skipping_columns(key: DataType) -> str:
 
 # The settings that silver carries as properties of its own.
 SHAPING = {"snapshot.retention.ms", "deletion.vectors"}
+
+
+# What ``control`` says of a deleted key whose tombstone has expired: its version is remembered, the row is no tombstone any more.
+REMEMBERED = json.dumps({"type": "remembered"})
 
 
 # Delta wants both of them, together.
@@ -144,14 +150,22 @@ def stored_rows(log: TopicLog, rows: DataFrame, now: int, *more: Column) -> Data
 
 
 def rows(log: TopicLog, at: int | datetime.datetime | None = None) -> DataFrame:
-    """Silver without its control rows, now or at a version or time; values in the types that the topic has now."""
+    """Silver without control rows and remembered versions, now or at a version or time; values in the types that the topic has now."""
     return without_control(log, tables.read(log.spark, log.silver, at))
 
 
-def without_control(log: TopicLog, stored: DataFrame) -> DataFrame:
-    """Silver as stored without its control rows; values in the types that the topic has now."""
+def remembered(log: TopicLog) -> DataFrame:
+    """Silver's remembered versions: deleted keys whose tombstone the cleaner removed, with offset and version, without value and headers."""
     from pyspark.sql import functions as F
 
-    found = stored.filter(F.col("bucket") > CONTROL_BUCKET).drop("control")
+    found = tables.read(log.spark, log.silver).filter((F.col("bucket") > CONTROL_BUCKET) & F.col("control").isNotNull()).drop("control")
+    return found.withColumn("value", shaped(F.col("value"), found.schema["value"].dataType, log.types.value))
+
+
+def without_control(log: TopicLog, stored: DataFrame) -> DataFrame:
+    """Silver as stored without control rows and remembered versions; values in the types that the topic has now."""
+    from pyspark.sql import functions as F
+
+    found = stored.filter((F.col("bucket") > CONTROL_BUCKET) & F.col("control").isNull()).drop("control")
     value = shaped(F.col("value"), found.schema["value"].dataType, log.types.value)
     return found.withColumn("value", value)

@@ -80,7 +80,9 @@ def status_of(
     """Where a topic stands, by silver's progress, the log's end, silver's rows by their tombstone flag, and the log's records and oldest age."""
     ends = end.ends()
     partitions = [
-        PartitionStatus(index, tail.state.start, tail.end, state.next[index], tail.segment, tail.octets)
+        PartitionStatus(
+            index, tail.state.start, tail.end, state.next[index], tail.active, tail.octets if tail.active == tail.segment else 0
+        )
         for index, tail in sorted(end.tails.items())
     ]
     return TopicStatus(

@@ -93,7 +93,8 @@ def _state_problems(log: TopicLog, snapshots: Snapshots) -> tuple[list[str], Log
     if held.rule != log.rule and not held.empty:
         found.append(f"silver was made under the rule {held.rule}, the topic says {log.rule}: run merge with rebuild")
         return found, None, None
-    found += _uncovered(end.tails, end, snapshots.live)
+    if not log.config.policy("delete"):
+        found += _uncovered(end.tails, end, snapshots.live)
     return found, end, snapshots.base(end, held)
 
 

@@ -14,9 +14,12 @@ May import inputs, delta and model. Others use ``append``, ``bulk``, ``bronze``,
 record. Rows with ``control`` (JSON with a ``type``) are the topic's own:
 
 - ``batch``, at (partition, segment, last offset of the append in that partition), ``batch`` = the append's identity, which its records carry
-  too: ``records`` it has there, ``octets`` of the segment so far, ``first`` (milliseconds of the segment's first record), ``after`` (the version
-  of the table its writer had seen). The newest one of a partition is never removed.
+  too: ``records`` it has there, ``octets`` of the segment so far, ``first`` (milliseconds of the segment's first record), ``largest`` (its own
+  records' largest time), ``undated`` (its first record has no timestamp), ``after`` (the version of the table its writer had seen). A clean
+  leaves them all.
 - ``state``, at (partition, segment -1, offset -1 - sequence): model/log_state.py. The row with the least offset holds; it says everything.
+- ``checkpoint``, at (partition, segment -2, offset -1 - sequence): cleaning/checkpoint.py; the row with the least offset holds. Appends do not
+  read it.
 - ``token``, at (partition -1, segment = hash mod 16, offset = 63-bit hash): the answer to a repeat.
 
 The log end of a partition is the offset behind its last batch row, or the state's ``start`` where that is greater. Offsets below ``start`` are

@@ -133,7 +133,7 @@ def append(
         require_writable(log, current)
         ends = {index: current.tails[index].end for index in touched}
         check(log, batch, terms.expectations, ends, per_key=terms.per_key)
-        segment_bytes, segment_ms = log.config.number("segment.bytes"), log.config.number("segment.ms")
+        segment_bytes, segment_ms = log.config.number("segment.bytes"), log.config.roll_ms()
         pieces = {
             index: place(current.tails[index], share, segment_bytes=segment_bytes, segment_ms=segment_ms)
             for index, share in sorted(batch.shares.items())
@@ -213,8 +213,7 @@ def _rows(
     )
     control = []
     for index, piece in pieces.items():
-        content = {"type": "batch", "after": after, "octets": piece.octets, "first": piece.first_ms, "records": piece.records}
-        control.append(control_row(index, piece.segment, piece.end - 1, epoch, content, batch_id))
+        control.append(control_row(index, piece.segment, piece.end - 1, epoch, piece.row(after), batch_id))
     if token is not None:
         spans = {index: (piece.start, piece.end) for index, piece in pieces.items()}
         control.append(token.row(batch_id, epoch, spans, batch.records))

@@ -84,7 +84,11 @@ def _by_partition(log: TopicLog) -> DataFrame:
     overlap = F.when(F.col("first") <= F.col("reached"), F.least("last", "reached") - F.col("first") + 1).otherwise(0)
     ours = F.col("batch").isNotNull() & F.col("end").isNotNull()
     joined = batches.join(newest, "partition", "full")
-    lacking = F.when(ours & (F.col("claimed") > F.col("records")) & (F.col("end") >= cleaned), F.col("claimed") - F.col("records"))
+    # Of a batch that lies across that offset as many records may be gone as it has offsets below.
+    in_order = Window.partitionBy("partition").orderBy(F.col("end").asc_nulls_last())
+    joined = joined.withColumn("begin", F.coalesce(F.lag("end").over(in_order) + 1, F.lit(0)))
+    owed = F.col("claimed") - F.greatest(cleaned - F.col("begin"), F.lit(0)) - F.col("records")
+    lacking = F.when(ours & (F.col("end") >= cleaned) & (owed > 0), owed)
     return (
         joined.groupBy("partition")
         .agg(

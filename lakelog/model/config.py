@@ -14,7 +14,8 @@ from typing import Any
 from lakelog.errors import InvalidConfig
 
 LONG_MAX = 2**63 - 1
-Value = str | int | bool
+Value = str | int | float | bool
+POLICIES = ("compact", "delete")
 STRATEGIES = ("offset", "timestamp", "header", "column")
 
 
@@ -63,6 +64,24 @@ def _choice(*choices: str, blank: str | None = None, any_case: bool = False) -> 
     return parse
 
 
+def _share(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        raise ValueError("must be a number from 0 to 1") from None
+    if not 0 <= number <= 1:
+        raise ValueError("must be a number from 0 to 1")
+    return number
+
+
+def _policies(text: str) -> str:
+    """A list of policies, each once, in Kafka's order."""
+    given = {one.strip() for one in text.split(",")}
+    if not given <= set(POLICIES):
+        raise ValueError(f"must be a list of {', '.join(POLICIES)}")
+    return ",".join(one for one in POLICIES if one in given)
+
+
 SETTINGS: Mapping[str, Setting] = {
     setting.name: setting
     for setting in (
@@ -83,6 +102,8 @@ SETTINGS: Mapping[str, Setting] = {
                 "a delete without a version: lose (and be counted), or win_by_offset (beats all earlier, loses to all later records);"
                 " default lose under header, win_by_offset under column"),
         Setting("tombstone.strict", False, _boolean, "refuse a null value without the tombstone flag"),
+        Setting("tombstone.version.retention.ms", -1, _long(-1),
+                "how long the version of a deleted key is remembered after its tombstone expired, against late older records; -1 = for ever"),
         Setting("check.expected.offsets", True, _boolean, "check expected offsets at append (KIP-27); off = they are ignored, and the result says so"),
         Setting("check.expected.offsets.scope", "partition", _choice("partition", "key"),
                 "partition: an expected offset must be the one the record gets; key: greater than the last of its key"),
@@ -92,6 +113,20 @@ SETTINGS: Mapping[str, Setting] = {
         Setting("segment.ms", 604800000, _long(1), "a segment older than this is closed at the next append", "log.roll.ms"),
         Setting("segment.bytes", 1073741824, _long(14), "a segment that would grow past this is closed at the next append",
                 "log.segment.bytes"),
+        Setting("cleanup.policy", "compact", _policies,
+                "compact: the cleaner removes superseded records; delete: it drops old segments; or both, as a list", "log.cleanup.policy"),
+        Setting("delete.retention.ms", 86400000, _long(0),
+                "how long a tombstone stays after the first clean that keeps it", "log.cleaner.delete.retention.ms"),
+        Setting("min.compaction.lag.ms", 0, _long(0), "a segment with a younger record is not cleaned, nor what lies behind it",
+                "log.cleaner.min.compaction.lag.ms"),
+        Setting("max.compaction.lag.ms", LONG_MAX, _long(1), "a closed segment older than this is cleaned whatever the dirty ratio",
+                "log.cleaner.max.compaction.lag.ms"),
+        Setting("min.cleanable.dirty.ratio", 0.5, _share, "a partition is cleaned when more than this share of its closed log is dirty",
+                "log.cleaner.min.cleanable.ratio"),
+        Setting("retention.ms", 604800000, _long(-1), "delete: a closed segment whose newest record is older goes; -1 = never",
+                "log.retention.ms"),
+        Setting("retention.bytes", -1, _long(-LONG_MAX - 1), "delete: closed segments go while the partition's log is larger; below 0 = never",
+                "log.retention.bytes"),
         Setting("max.message.bytes", 1048588, _long(0), "largest record: octets of key, value, header names and values",
                 "message.max.bytes"),
         Setting("message.timestamp.type", "CreateTime", _choice("CreateTime", "LogAppendTime"),
@@ -117,11 +152,6 @@ SETTINGS: Mapping[str, Setting] = {
         Setting("silver.buckets", 1, _long(1, 4096), "hash buckets of silver", fixed=True),
     )
 }  # fmt: skip
-# Settings of later parts: known by name, refused until they do something.
-LATER = (
-    "tombstone.version.retention.ms", "cleanup.policy", "delete.retention.ms",
-    "min.compaction.lag.ms", "max.compaction.lag.ms", "min.cleanable.dirty.ratio", "retention.ms", "retention.bytes",
-)  # fmt: skip
 RULE_SETTINGS = (
     "compaction.strategy", "compaction.strategy.header", "compaction.strategy.column", "compaction.header.encoding", "tombstone.unversioned",
 )  # fmt: skip
@@ -166,13 +196,11 @@ def parse(settings: Mapping[str, Any], *, lake: bool = False) -> dict[str, str]:
         settings: name to value (text, number or boolean); names of topics, or with ``lake`` Kafka's broker names.
 
     Raises:
-        InvalidConfig: an unknown name (with the nearest known one), a name of a later part, or an illegal value; nothing is set.
+        InvalidConfig: an unknown name (with the nearest known one), or an illegal value; nothing is set.
     """
     known = {setting.lake_name if lake else name: setting for name, setting in SETTINGS.items() if not (lake and setting.fixed)}
     stored: dict[str, str] = {}
     for name, value in settings.items():
-        if name in LATER:
-            raise InvalidConfig(f"{name} is not supported yet: setting it would do nothing.", setting=name)
         if name not in known:
             raise InvalidConfig(
                 f"There is no {'lake-wide default' if lake else 'setting'} {name!r}.{_other_name(name, known)}", setting=name
@@ -214,6 +242,19 @@ class TopicConfig:
         """The value of a number setting."""
         return int(self._effective[name].value)
 
+    def share(self, name: str) -> float:
+        """The value of a setting between 0 and 1."""
+        return float(self._effective[name].value)
+
+    def policy(self, name: str) -> bool:
+        """Whether ``cleanup.policy`` has a policy."""
+        return name in self.text("cleanup.policy").split(",")
+
+    def roll_ms(self) -> int:
+        """After how long a segment is closed: under compaction ``max.compaction.lag.ms`` at the latest (SEMANTICS 55)."""
+        lag = self.number("max.compaction.lag.ms") if self.policy("compact") else LONG_MAX
+        return min(self.number("segment.ms"), lag)
+
     def flag(self, name: str) -> bool:
         """The value of a true/false setting."""
         return bool(self._effective[name].value)
@@ -238,6 +279,8 @@ class TopicConfig:
             raise InvalidConfig("compaction.strategy=column needs compaction.strategy.column: the fields of the value that order records.")
         if self.warnings() and self.flag("compaction.header.required"):
             raise InvalidConfig("compaction.strategy=header needs compaction.strategy.header (compaction.header.required is set).")
+        if self.number("min.compaction.lag.ms") > self.number("max.compaction.lag.ms"):
+            raise InvalidConfig("min.compaction.lag.ms must not be greater than max.compaction.lag.ms.")
 
 
 def changed(

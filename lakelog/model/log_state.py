@@ -38,6 +38,7 @@ class PartitionState:
         cleaned: below this offset, records may have been removed.
         deletes_from: from this offset on, the log still holds every tombstone that was ever written.
         intent: an operation that was begun and not finished.
+        rolled: segments that begin below this offset are closed, although no append has begun a new one.
     """
 
     partition: int
@@ -50,6 +51,7 @@ class PartitionState:
     cleaned: int = 0
     deletes_from: int = 0
     intent: Intent | None = None
+    rolled: int = 0
 
     @classmethod
     def first(cls, partition: int, batch: str, *, origin: int = 0) -> PartitionState:
@@ -71,6 +73,7 @@ class PartitionState:
 
     def next_epoch(self, batch: str, first: int, *, number: int | None = None, **changes: Any) -> PartitionState:
         """The state in which a new generation of the log begins, at offset ``first``; generations that began there or beyond are no more."""
+        changes.setdefault("rolled", min(self.rolled, first))
         before = tuple(pair for pair in self.epochs if pair[1] < first)
         epoch = self.epoch + 1 if number is None else number
         return self.next(batch, epoch=epoch, epochs=(*before, (epoch, first)), **changes)
@@ -84,7 +87,7 @@ class PartitionState:
         """The control row's content, with the topic's identity."""
         content: dict[str, Any] = {
             "type": "state", "topic": topic, "sequence": self.sequence, "epochs": [list(pair) for pair in self.epochs], "origin": self.origin,
-            "start": self.start, "cleaned": self.cleaned, "deletes_from": self.deletes_from,
+            "start": self.start, "cleaned": self.cleaned, "deletes_from": self.deletes_from, "rolled": self.rolled,
         }  # fmt: skip
         if self.intent is not None:
             content["intent"] = {"operation": self.intent.operation, "id": self.intent.id, "arguments": dict(self.intent.arguments)}
@@ -100,5 +103,5 @@ class PartitionState:
         return cls(
             partition, content["sequence"], batch or "", epoch, tuple((number, first) for number, first in content["epochs"]), content["origin"],
             content["start"], content["cleaned"], content["deletes_from"],
-            Intent(intent["operation"], intent["id"], intent["arguments"]) if intent else None,
+            Intent(intent["operation"], intent["id"], intent["arguments"]) if intent else None, content.get("rolled", 0),
         )  # fmt: skip

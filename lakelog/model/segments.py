@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from lakelog.model.log_state import PartitionState
 
@@ -22,6 +23,11 @@ class Tail:
     first_ms: int | None
     batch: str | None
     state: PartitionState
+
+    @property
+    def active(self) -> int:
+        """The base offset of the active segment: the last one, which no append may have begun yet."""
+        return max(self.segment, min(self.state.rolled, self.end))
 
     @property
     def epoch(self) -> int:
@@ -45,18 +51,25 @@ class Tail:
 
 @dataclass(frozen=True)
 class Share:
-    """A batch's share of one partition: records, octets, the time of the first record and the largest time (milliseconds)."""
+    """A batch's share of one partition: records, octets, the time of the first record and the largest time (milliseconds).
+
+    ``undated``: the first record has no timestamp of its own (-1); its time is that of its append.
+    """
 
     partition: int
     records: int
     octets: int
     first_ms: int
     largest_ms: int
+    undated: bool = False
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A share with its place: first offset, end offset (exclusive), segment, whether that segment begins here, the segment's new state."""
+    """A share with its place: first offset, end offset (exclusive), segment, whether that segment begins here, the segment's new state.
+
+    ``largest_ms`` and ``undated`` are the share's own.
+    """
 
     partition: int
     start: int
@@ -66,18 +79,26 @@ class Piece:
     octets: int
     first_ms: int
     records: int
+    largest_ms: int
+    undated: bool
+
+    def row(self, after: int) -> dict[str, Any]:
+        """What the batch row says; ``after`` is the version of bronze that the append read."""
+        sizes = {"octets": self.octets, "first": self.first_ms, "largest": self.largest_ms, "records": self.records}
+        return {"type": "batch", "after": after, **sizes, **({"undated": True} if self.undated else {})}
 
 
 def place(tail: Tail, share: Share, *, segment_bytes: int, segment_ms: int) -> Piece:
     """Give a share its offsets and its segment.
 
-    A non-empty active segment is closed first when it would grow past ``segment_bytes``, or when the share's largest time is more than
-    ``segment_ms`` after the segment's first record (Kafka's roll at append). A batch is never split over segments.
+    A non-empty active segment is closed first when it would grow past ``segment_bytes``, when the share's largest time is more than
+    ``segment_ms`` after the segment's first record (Kafka's roll at append), or where it was closed by a roll. A batch is never split over
+    segments.
     """
     empty = tail.first_ms is None or tail.end == tail.segment
     too_large = tail.octets + share.octets > segment_bytes
     too_old = tail.first_ms is not None and share.largest_ms - tail.first_ms > segment_ms
-    rolls = not empty and (too_large or too_old)
+    rolls = not empty and (too_large or too_old or tail.active > tail.segment)
     fresh = rolls or empty
     return Piece(
         partition=share.partition,
@@ -88,4 +109,6 @@ def place(tail: Tail, share: Share, *, segment_bytes: int, segment_ms: int) -> P
         octets=share.octets + (0 if fresh else tail.octets),
         first_ms=share.first_ms if fresh or tail.first_ms is None else tail.first_ms,
         records=share.records,
+        largest_ms=share.largest_ms,
+        undated=share.undated,
     )

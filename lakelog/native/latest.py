@@ -51,7 +51,7 @@ def progress(table: Table) -> Progress:
 
 def held(table: Table) -> dict[bool, int]:
     """How many rows silver holds, by their tombstone flag."""
-    rows = table.records(f"SELECT tombstone, count(*) AS n FROM t WHERE bucket > {CONTROL_BUCKET} GROUP BY tombstone")
+    rows = table.records(f"SELECT tombstone, count(*) AS n FROM t WHERE bucket > {CONTROL_BUCKET} AND control IS NULL GROUP BY tombstone")
     return {row["tombstone"]: row["n"] for row in rows}
 
 
@@ -82,7 +82,7 @@ def shown(table: Table, key: Kind, value: Kind, *, deleted: bool) -> Rows:
 
         by = ", ".join(f'"{SHOWN[name]}" ASC NULLS FIRST' for name in ordered)
         query = (
-            f'SELECT key, value, partition, "offset", timestamp, version FROM t WHERE bucket > {CONTROL_BUCKET}'
+            f'SELECT key, value, partition, "offset", timestamp, version FROM t WHERE bucket > {CONTROL_BUCKET} AND control IS NULL'
             f" AND {'' if deleted else 'NOT '}tombstone{f' ORDER BY {by}' if by else ''}{'' if most is None else f' LIMIT {most}'}"
         )
         for batch in table.batches(query):

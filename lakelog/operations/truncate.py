@@ -62,12 +62,14 @@ def blockers(states: Mapping[int, PartitionState], starts: Mapping[int, int], he
 def require_covered(log: TopicLog, end: LogEnd, held: Held) -> None:
     """Refuse to delete anything of a log that starts above its origin while no snapshot reaches its start: what went cannot be made up for.
 
+    Under ``cleanup.policy=delete`` records go without a snapshot.
+
     Raises:
         Damaged: naming the partition. (SEMANTICS 101)
     """
     states = {index: tail.state for index, tail in end.tails.items()}
     gone = next((one for one in states.values() if one.start > one.origin), None)
-    if gone is not None and not positions.usable(states, end.ends(), held.snapshots):
+    if gone is not None and not log.config.policy("delete") and not positions.usable(states, end.ends(), held.snapshots):
         raise Damaged(
             f"{log.name}: the log of partition {gone.partition} starts at offset {gone.start}, its records from {gone.origin} on are gone, and no"
             " snapshot holds them. Nothing was deleted. Take a snapshot of the latest table first, if it is sound (verify).",
@@ -205,10 +207,23 @@ def carry_out(log: TopicLog, end: LogEnd, intent: Intent, *, now: int) -> None:
 
     Again, and nothing changes.
     """
+    remove_below(log, end, intent.id)
+    state.close(log, intent, now=now)
+
+
+def remove_below(log: TopicLog, end: LogEnd, identity: str) -> int:
+    """Remove what lies below the log starts: whole closed segments as directories, then the rest. Again, and nothing changes.
+
+    Returns:
+        How many records lay there.
+
+    Raises:
+        Conflict: other writers were first again and again.
+    """
     for _ in range(ATTEMPTS):
         starts = end.starts()
         parts = _below(log, end, starts)
-        text = note("truncate", id=intent.id, checked=end.version, ends=end.ends())
+        text = note("truncate", id=identity, checked=end.version, ends=end.ends())
         try:
             whole = [f"(partition = {one.partition} AND segment = {one.segment})" for one in parts if one.whole]
             if whole:
@@ -221,7 +236,7 @@ def carry_out(log: TopicLog, end: LogEnd, intent: Intent, *, now: int) -> None:
         except Conflict:
             end = log_end(log, pin=True)
             continue
-        return state.close(log, intent, now=now)
+        return sum(one.records for one in parts)
     raise Conflict(
         f"{log.name}: the log start has moved, but other writers kept what is below it from being removed. Any writing command goes on."
     )

@@ -49,7 +49,7 @@ def _note(end: LogEnd) -> str:
 def _optimized_log(log: TopicLog, end: LogEnd) -> tuple[int, int]:
     """Bronze's closed segments: nobody appends to them."""
     closed = [
-        f"(partition = {index} AND segment >= 0 AND segment < {tail.segment})" for index, tail in sorted(end.tails.items()) if tail.segment
+        f"(partition = {index} AND segment >= 0 AND segment < {tail.active})" for index, tail in sorted(end.tails.items()) if tail.active
     ]
     return past.optimize(log.spark, log.table, " OR ".join(closed), user_metadata=_note(end)) if closed else (0, 0)
 

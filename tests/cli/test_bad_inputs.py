@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakelog import Lake
-from lakelog.model.config import LATER, SETTINGS
+from lakelog.model.config import SETTINGS
 from tests.conftest import Answer
 from tests.tables import versions, write
 
@@ -44,7 +44,7 @@ OPENING = [
     "topic configure orders --unset segment.ms", "topic delete orders --yes", "topic delete orders --dry-run", "lake describe",
     "lake configure --unset log.roll.ms", "snapshot create orders", "snapshot create --all --name a", "snapshot list", "snapshot list orders",
     "snapshot describe orders latest", "snapshot diff orders 0", "snapshot delete orders a --yes", "snapshot export orders ./out",
-    "restore orders --to a --yes", "restore orders --to a --dry-run", "restore --all --to a --yes", "maintain orders", "quarantine list orders",
+    "restore orders --to a --yes", "restore orders --to a --dry-run", "restore --all --to a --yes", "maintain orders", "clean orders", "clean orders --dry-run", "quarantine list orders",
     "quarantine requeue orders", "read orders --since start", "read orders --follow", "commit orders billing", "lag", "lag orders",
     "truncate orders --to-snapshot a --yes",
 ]  # fmt: skip
@@ -53,7 +53,7 @@ OF_A_TOPIC = [
     "append {} good.ndjson", "append {} good.csv", "append {} good.parquet", "append {} -", "append {} good.ndjson --bulk", "merge {}", "latest {}",
     "latest {} --deleted", "read {}", "status {}", "verify {}", "topic describe {}", "topic configure {} --unset segment.ms",
     "snapshot create {}", "snapshot list {}", "snapshot describe {} latest", "snapshot diff {} 0", "snapshot delete {} a --yes",
-    "snapshot export {} ./out", "restore {} --to a --yes", "maintain {}", "quarantine list {}", "quarantine requeue {}", "read {} --since end",
+    "snapshot export {} ./out", "restore {} --to a --yes", "maintain {}", "clean {}", "quarantine list {}", "quarantine requeue {}", "read {} --since end",
     "commit {} billing", "lag {}", "truncate {} --to-snapshot a --yes",
 ]  # fmt: skip
 
@@ -88,7 +88,7 @@ FLAGS = [
         "snapshot create", "snapshot create orders --all", "snapshot create --all", "snapshot create --all --name a --at 3",
         "snapshot create orders --name a --keep soon", "snapshot create orders --name a --keep -1", "snapshot diff orders",
         "snapshot describe orders", "snapshot delete orders", "snapshot export orders", "snapshot import", "restore", "restore orders", "restore --all",
-        "restore orders --all --to a", "restore orders --to a --log half", "maintain", "quarantine list", "quarantine requeue",
+        "restore orders --all --to a", "restore orders --to a --log half", "maintain", "clean", "clean orders --max-bytes 0", "clean orders --dry-run --roll", "quarantine list", "quarantine requeue",
         "quarantine requeue orders --partition -1", "quarantine list orders --format tabel", "commit", "commit orders", "truncate orders",
         "snapshot diff orders 0 --format tabel", "read orders --since start --offset 3", "read orders --follow --json",
         "read orders --follow --limit 0", "verify orders --sample much",
@@ -133,7 +133,6 @@ CONFIG = [
       for case in bad("INVALID_CONFIG", 2, (f"lake configure --config '{setting.lake_name}={illegal(setting.name)}' {IN}", "must be"))],
     *[case for setting in SETTINGS.values() if setting.broker and setting.broker != setting.name
       for case in bad("INVALID_CONFIG", 2, (f"lake configure --config {setting.name}=1 {IN}", f"it is called {setting.broker}."))],
-    *[case for name in LATER for case in bad("INVALID_CONFIG", 2, (f"topic create x --config {name}=1 {IN}", "not supported yet"))],
     *bad("INVALID_CONFIG", 2, (f"topic create x --config segment.mz=1 {IN}", "segment.ms"),
          (f"lake configure --config log.rol.ms=1 {IN}", "log.roll.ms")),
 ]  # fmt: skip

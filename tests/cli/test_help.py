@@ -20,7 +20,7 @@ ORDERS = (
 GROUPS = ("topic", "lake", "snapshot", "quarantine")
 # What changes the lake, in the order in which one would do it; the rest is asked in between.
 FIRST = ["topic create", "append", "merge", "snapshot create", "restore"]
-LAST = ["quarantine list", "quarantine requeue", "quarantine drop", "maintain", "snapshot delete", "topic delete"]
+LAST = ["quarantine list", "quarantine requeue", "quarantine drop", "clean", "maintain", "snapshot delete", "topic delete"]
 
 
 def commands(cli: Cli) -> list[str]:

@@ -59,7 +59,7 @@ def read(folder: Path) -> list[Case]:
 
 def waits_for(case: Case) -> list[str]:
     """What lakelog cannot do yet and the case needs, empty when it can run: settings, verbs, fields, and what only a clean brings about."""
-    return [*dict.fromkeys([*_unknown(case), *_needs_cleaning(case)])]
+    return [*dict.fromkeys([*_unknown(case), *(needs_cleaning(case) if case.passed_over else ())])]
 
 
 def _unknown(case: Case) -> Iterator[str]:
@@ -96,10 +96,8 @@ def model_record(record: dict[str, Any], clock: int) -> Record:
     return Record(record["key"], record["value"], record.get("timestamp", clock), headers, record.get("tombstone", False))
 
 
-def _needs_cleaning(case: Case) -> Iterator[str]:
-    """Steps after a passed-over clean that only pass where it really ran: an expired delete, records that are gone, a refusal for their sake."""
-    if not case.passed_over:
-        return
+def needs_cleaning(case: Case) -> Iterator[str]:
+    """Steps after a clean that only pass where it really ran: an expired delete, records that are gone, a refusal for their sake."""
     if case.id in support.ABOUT_THE_CLEANER:
         yield "verb clean (the case is about it)"
     clock, cleaned, expired = START, False, False

@@ -12,7 +12,7 @@ from tests.tables import versions
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
 
-    from lakelog import Lake
+    from lakelog import Lake, Topic
 
 Rows = list[dict[str, Any]]
 
@@ -31,6 +31,7 @@ class Picture:
     leo: dict[int, int]
     lso: dict[int, int]
     segments: dict[int, list[int]]
+    first_dirty: dict[int, int]
     epoch: int | None
     quarantine: Rows
 
@@ -50,6 +51,7 @@ class Picture:
             ours(self.leo),
             ours(self.lso),
             ours(self.segments),
+            ours(self.first_dirty),
             self.epoch,
             mine(self.quarantine),
         )
@@ -60,7 +62,7 @@ class Picture:
             actual = {index: [row["offset"] for row in self.log if str(row["partition"]) == index] for index in wanted}
             if actual != wanted:
                 yield wanted, actual
-        elif name in ("leo", "lso", "segments"):
+        elif name in ("leo", "lso", "segments", "first_dirty"):
             seen = {str(index): value for index, value in getattr(self, name).items()}
             actual = {index: seen.get(index, [] if name == "segments" else None) for index in wanted}
             if actual != wanted:
@@ -116,13 +118,19 @@ class Camera:
         return Picture(
             sorted(rows["log"], key=lambda row: (row["partition"], row["offset"])), *_agreed(rows), topic.ends() if "leo" in names else {},
             {part.partition: part.log_start_offset for part in status.partitions} if status else {},
-            self._segments() if "segments" in names else {}, status.epoch - support.FIRST_EPOCH if status else None,
+            self._segments() if "segments" in names else {}, self._first_dirty(topic) if "first_dirty" in names else {},
+            status.epoch - support.FIRST_EPOCH if status else None,
             [_plain(row) for row in topic.quarantined().collect()] if "quarantine" in names else [],
         )  # fmt: skip
 
     def loaded(self, snapshot: Any) -> Picture:
         """The live rows of a snapshot."""
-        return Picture([], [_plain(row) for row in _view(self.lake.topic(self.name).latest(snapshot)).collect()], [], {}, {}, {}, None, [])
+        return Picture(
+            [], [_plain(row) for row in _view(self.lake.topic(self.name).latest(snapshot)).collect()], [], {}, {}, {}, {}, None, []
+        )
+
+    def _first_dirty(self, topic: Topic) -> dict[int, int]:
+        return {part.partition: part.from_dirty for part in topic.plan_cleaning().partitions}
 
     def _segments(self) -> dict[int, list[int]]:
         """Base offsets of the segments that hold records, from the folders of bronze: a segment is a folder."""

@@ -134,6 +134,11 @@ class Group:
             "merge": lambda: self._merge(arguments),
             "configure": lambda: self.topic.configure(arguments["config"]),
             "rebuild": lambda: self._rebuild(arguments),
+            "roll": lambda: self.topic.roll(),
+            "clean": lambda: self.topic.clean(force=arguments.get("force", False)),
+            "delete_records": lambda: self.topic.delete_records(
+                self.seats[0].base + arguments.get("partition", 0), arguments.get("offset", -1)
+            ),
             **self._snapshot_verbs(arguments),
         }
         expect = steps[0][1][1].get("expect", {}) if steps[0][1] else {}

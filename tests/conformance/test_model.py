@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.conformance.cases import DEFAULT, START, Case, model_record, model_rule, read, waits_for
+from tests.conformance.cases import DEFAULT, START, Case, model_record, model_rule, needs_cleaning, read, waits_for
 from tests.oracle import Model
 
-NOT_MODELLED = ("rebuild", "configure", "restore")
+NOT_MODELLED = ("rebuild", "configure", "restore", "delete_records")
 
 
 def _disagreements(case: Case) -> list[Any]:
@@ -24,7 +24,8 @@ def _disagreements(case: Case) -> list[Any]:
                 rows = sorted((partition, key, offset) for (partition, key), (offset, record) in won.items() if record.deletes == deletes)
                 if name in step and rows != sorted((row.get("partition", 0), row["key"], row["offset"]) for row in step[name]):
                     found.append((case.id, number, name, rows))
-            counts = model.counts()
+            # The model never cleans, so to it no record comes after a delete that is gone.
+            counts = {"late_after_delete": 0, **model.counts()}
             if any(counts[name] != count for name, count in step.get("counts", {}).items()):
                 found.append((case.id, number, counts))
     return found
@@ -35,7 +36,10 @@ def test_the_oracle_agrees_with_every_case_it_can_follow() -> None:
     cases = [
         case
         for case in read(DEFAULT)
-        if not waits_for(case) and not case.exact and not any(step["do"] in NOT_MODELLED for step in case.steps)
+        if not waits_for(case)
+        and not [*needs_cleaning(case)]
+        and not case.exact
+        and not any(step["do"] in NOT_MODELLED for step in case.steps)
     ]
     assert len(cases) > 60
     assert [difference for case in cases for difference in _disagreements(case)] == []

@@ -22,6 +22,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "": ("reading", "retention", "topic", "commit_log"),
     "native": ("rows", "table", "log", "latest", "topic", "query"),
     "transfer": ("manifest", "export", "load"),
+    "cleaning": ("plan", "checkpoint", "segments", "winners", "dropping", "tombstones", "clean", "retention", "roll", "verbs"),
     "operations": ("create", "configure", "delete", "repair", "upgrade", "truncate", "intents"),
     "readers": ("validate", "read", "bootstrap", "positions", "lag"),
     "snapshots": ("registry", "keeping", "take", "point", "plan", "restore", "maintain", "verbs"),
@@ -40,7 +41,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "names", "config", "kinds", "queries", "records", "row_rules", "ordering", "topic_log", "expectations", "log_state",
         "segments", "steps", "snapshot_id", "point_in_time", "widening", "positions",
     ),
-    "ground": ("errors", "results", "reader_results", "quality_results"),
+    "ground": ("errors", "results", "reader_results", "quality_results", "cleaning_results"),
 }  # fmt: skip
 WINGS = list(FLOORS)
 PLACE = {
@@ -54,7 +55,7 @@ COLLECTORS = (
     "inputs.refusal", "inputs.staging", "log.tail", "log.tokens", "log.conditions", "log.inspection",
     "log.bronze", "log.bulk",
     "latest.compare", "latest.fill", "latest.progress", "latest.upsert", "latest.status", "latest.recompute", "operations.repair",
-    "operations.truncate",
+    "operations.truncate", "cleaning.checkpoint", "cleaning.segments", "cleaning.winners", "cleaning.dropping",
     "readers.read", "readers.positions", "readers.lag",
     "snapshots.registry", "snapshots.plan", "log.extent",
     "quality.quarantine", "quality.verdicts", "quality.merge_gate", "quality.audit", "quality.profile", "quality.requeue", "quality.expectations",

@@ -1,0 +1,253 @@
+"""A clean: planned as a value, then carried out exactly so; each step is one commit, and a clean that is cut off is gone on with by the next one.
+
+The order: the log's state says first what will be missing (cleaned up to, deletes from), then segments are written again, run by run, then
+silver's tombstones expire and are stamped, then the checkpoint moves. Until then the partition counts as dirty, and the next clean does the same
+again. Nothing that a reader can learn depends on where it was cut off. (SEMANTICS 26-40, 51-54)
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lakelog.cleaning import dropping, segments, winners
+from lakelog.cleaning.dropping import Drops
+from lakelog.cleaning.plan import Decision, PartitionLog, Segment, decide, groups
+from lakelog.cleaning.segments import Segments
+from lakelog.cleaning.tombstones import Tombstones
+from lakelog.cleaning_results import Cleaned, PartitionCleaning, SegmentCleaning
+from lakelog.delta import tables
+from lakelog.errors import Conflict, LakelogError
+from lakelog.latest.progress import Progress
+from lakelog.log import guard, state
+from lakelog.log.notes import note
+from lakelog.log.rows import control_frame
+from lakelog.log.tail import LogEnd, log_end
+from lakelog.model.topic_log import TopicLog
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+ATTEMPTS = 20
+# Octets of records that one commit rewrites at most, or one segment: on a local disk other writers wait so long.
+GROUP_OCTETS = 64 << 20
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a clean does: by partition the log, the decision, and what goes from its segments; what becomes of silver's tombstones."""
+
+    end: LogEnd
+    held: Segments
+    decisions: Mapping[int, Decision]
+    drops: Mapping[tuple[int, int], Drops]
+    figures: Mapping[int, Mapping[str, int]]
+    now: int
+
+    @property
+    def to(self) -> dict[int, int]:
+        """Of the selected partitions, the end of the cleanable part."""
+        return {index: one.to for index, one in self.decisions.items() if one.selected}
+
+    def count(self, name: str) -> int:
+        """How many of silver's tombstones are ``expired``, ``stamped`` or ``forgotten``."""
+        return sum(one[name] for one in self.figures.values())
+
+    def going(self, partition: int) -> list[Segment]:
+        """The segments from which something goes."""
+        return [one for one in self.held.logs[partition].segments if (partition, one.base) in self.drops]
+
+    def result(
+        self, topic: str, *, dry_run: bool, starts: Mapping[int, int], errors: Mapping[int, str], blocked: Mapping[int, list[str]]
+    ) -> Cleaned:
+        """The plan as the answer of a clean.
+
+        Args:
+            topic: its name.
+            dry_run: nothing was done.
+            starts: the log starts before retention.
+            errors: partition to what stopped its cleaning.
+            blocked: partition to who needs what retention would drop.
+        """
+        logs = self.held.logs
+        partitions = [
+            PartitionCleaning(
+                index, one.selected, one.reason, one.first_dirty, one.to if one.selected else one.first_dirty, starts[index], logs[index].start,
+                one.clean_octets, one.cleanable_octets, round(one.dirty_ratio, 6), one.delay_ms, self._segments(logs[index], one),
+                blocked.get(index, []), errors.get(index),
+            )
+            for index, one in sorted(self.decisions.items())
+        ]  # fmt: skip
+        before = sum(one.octets for log in logs.values() for one in log.segments if one.end > log.start)
+        after = before - sum(one.octets for one in self.drops.values())
+        last = max((mark.at for mark in self.held.checkpoints.values() if mark.sequence), default=None)
+        return Cleaned(
+            topic, dry_run, partitions, self.count("stamped"), self.count("expired"), self.count("forgotten"), before, after,
+            None if last is None else self.now - last,
+        )  # fmt: skip
+
+    def _segments(self, log: PartitionLog, decision: Decision) -> list[SegmentCleaning]:
+        found = []
+        for one in log.segments:
+            if one.end <= log.start:
+                continue
+            gone = self.drops.get((log.partition, one.base), Drops())
+            found.append(
+                SegmentCleaning(
+                    one.base, one.end, one.records, one.octets, decision.why_not(one, log.active), gone.superseded, gone.expired, gone.unkeyed,
+                    gone.octets,
+                )
+            )  # fmt: skip
+        return found
+
+
+def plan(
+    log: TopicLog, end: LogEnd, rows: DataFrame, *, starts: Mapping[int, int] | None = None, force: bool, max_bytes: int | None, now: int
+) -> Plan:
+    """Decide what a clean does. Nothing is written.
+
+    Args:
+        log: the topic.
+        end: the log's end, pinned.
+        rows: the latest table up to there (`winners`).
+        starts: the log starts that retention would give it, where it has not done so yet.
+        force: whatever the dirty ratio.
+        max_bytes: octets of records that are written again at most; what is beyond is left to the next clean.
+        now: the time in milliseconds.
+
+    Cost: two small Spark jobs over control rows, one over silver's flags; where something may go, the records of those segments are read.
+    """
+    held = segments.read(log, end)
+    if starts:
+        held = replace(held, logs={index: replace(one, start=starts[index]) for index, one in held.logs.items()})
+    decisions = {index: decide(one, log.config, now=now, force=force) for index, one in held.logs.items()}
+    decisions = _bounded(decisions, held, max_bytes)
+    to = {index: one.to for index, one in decisions.items() if one.selected}
+    figures: dict[int, dict[str, int]] = {}
+    if log.config.policy("compact"):
+        forget = log.config.number("tombstone.version.retention.ms")
+        figures = winners.figures(rows, to, log.partitions, now=now, forget_ms=forget)
+    looked_at = {index: _looked_at(one, to.get(index), figures.get(index)) for index, one in held.logs.items()}
+    found = dropping.drops(log, rows, end, to, looked_at, now=now)
+    return Plan(end, held, decisions, found, figures, now)
+
+
+def _bounded(decisions: Mapping[int, Decision], held: Segments, max_bytes: int | None) -> dict[int, Decision]:
+    """The decisions with as much as ``max_bytes`` allow, the dirtiest partitions first; of the first one segment at least."""
+    if max_bytes is None:
+        return dict(decisions)
+    found, left, first = dict(decisions), max_bytes, True
+    for index, one in sorted(decisions.items(), key=lambda item: -item[1].dirty_ratio):
+        if not one.selected:
+            continue
+        to = one.first_dirty
+        for segment in held.logs[index].closed:
+            if segment.base >= one.to or (segment.octets > left and not first):
+                break
+            first, left = False, left - segment.octets
+            to = max(to, min(segment.end, one.to))
+        found[index] = replace(one, to=to)
+    return found
+
+
+def _looked_at(log: PartitionLog, to: int | None, figures: Mapping[str, int] | None) -> list[Segment]:
+    """The closed segments from which something may go: those of the cleanable part, and those with expired tombstones."""
+    first, last = (figures["first"], figures["last"]) if figures else (-1, -1)
+    return [
+        one for one in log.closed
+        if one.records and ((to is not None and one.base < to) or (last >= 0 and one.base <= last and first < one.end))
+    ]  # fmt: skip
+
+
+def carry_out(log: TopicLog, made: Plan, rows: DataFrame) -> dict[int, str]:
+    """Do what a plan says. A partition that cannot be cleaned does not stop the others.
+
+    Returns:
+        Partition to what stopped its cleaning.
+
+    Raises:
+        Conflict: the log's state was changed by others again and again; nothing was changed.
+    """
+    errors: dict[int, str] = {}
+    end = _announce(log, made)
+    for index, decision in sorted(made.decisions.items()):
+        try:
+            for run in groups(made.going(index), GROUP_OCTETS):
+                dropping.rewrite(log, rows, end, index, run, all_below=decision.selected, now=made.now)
+        except LakelogError as error:
+            errors[index] = str(error)
+    _write_tombstones(log, made, errors)
+    _write_checkpoints(log, made, errors)
+    return errors
+
+
+def _announce(log: TopicLog, made: Plan) -> LogEnd:
+    """Say in the log's state what will be missing, before it is; gives the log's end with that state."""
+    for _ in range(ATTEMPTS):
+        end = log_end(log, pin=True)
+        state.require_writable(log, end)
+        if any(end.tails[index].epoch != tail.epoch for index, tail in made.end.tails.items()):
+            break
+        states = {}
+        for index, tail in end.tails.items():
+            last, deletes = _missing(made.drops, index)
+            cleaned, deletes_from = max(tail.state.cleaned, last + 1), max(tail.state.deletes_from, deletes + 1)
+            if (cleaned, deletes_from) != (tail.state.cleaned, tail.state.deletes_from):
+                states[index] = tail.state.next(uuid.uuid4().hex, cleaned=cleaned, deletes_from=deletes_from)
+        if not states:
+            return end
+        if state.change_state(log, end, states, "clean", now=made.now):
+            return log_end(log, pin=True)
+    raise Conflict(f"{log.name}: the log's state was changed by other writers again and again. Nothing was cleaned; try again later.")
+
+
+def _missing(drops: Mapping[tuple[int, int], Drops], partition: int) -> tuple[int, int]:
+    """The last offset that goes from a partition, and the last expired tombstone's."""
+    mine = [one for (index, _), one in drops.items() if index == partition]
+    return max((one.last for one in mine), default=-1), max((one.last_expired for one in mine), default=-1)
+
+
+def _write_tombstones(log: TopicLog, made: Plan, errors: Mapping[int, str]) -> None:
+    if not any(made.count(name) for name in ("expired", "stamped", "forgotten")):
+        return
+    stamp = {index: to for index, to in made.to.items() if index not in errors}
+    expire = {index: one["last"] + 1 for index, one in made.figures.items() if one["expired"] and index not in errors}
+    config = log.config
+    tombstones = Tombstones(stamp, expire, config.number("delete.retention.ms"), config.number("tombstone.version.retention.ms"), made.now)
+    for attempt in range(ATTEMPTS):
+        try:
+            tombstones.write(log)
+            return
+        except Conflict:
+            if attempt == ATTEMPTS - 1:
+                raise
+
+
+def _write_checkpoints(log: TopicLog, made: Plan, errors: Mapping[int, str]) -> None:
+    """Move the first dirty offsets, and note how large the segments are that were left; nothing where nothing changed."""
+    rows = []
+    end = log_end(log)
+    for index, decision in sorted(made.decisions.items()):
+        mark, log_ = made.held.checkpoints[index], made.held.logs[index]
+        dirty = decision.to if decision.selected else decision.first_dirty
+        sizes = {one.base: (one.records, one.octets) for one in log_.closed if one.end <= dirty}
+        for base, gone in ((base, gone) for (partition, base), gone in made.drops.items() if partition == index):
+            segment = next(one for one in log_.segments if one.base == base)
+            sizes[base] = (segment.records - gone.records, segment.octets - gone.octets)
+        if index in errors or (dirty, sizes) == (mark.dirty, dict(mark.segments)) or end.tails[index].epoch != made.end.tails[index].epoch:
+            continue
+        rows.append(mark.next(dirty, made.now, sizes).row(index, end.tails[index].epoch, log.uuid, uuid.uuid4().hex))
+    if rows:
+        text = note("clean", id=uuid.uuid4().hex, checked=end.version, ends=end.ends())
+        frame = control_frame(log.spark, log.types, rows, made.now)
+        known = {row[0]: end.tails[row[0]] for row in rows}
+        guard.insert(log, frame, known, None, now=made.now, count=len(rows), user_metadata=text, of_state=True)
+
+
+def winners_of(log: TopicLog, progress: Progress, end: LogEnd, *, ahead: bool) -> DataFrame:
+    """The latest table as a clean needs it: as it is, or with ``ahead`` as a merge to the log's end would leave it."""
+    if ahead:
+        return winners.winners_ahead(log, progress, end.ends(), end.version)
+    return tables.kept(winners.winners(log, progress))

@@ -1,0 +1,157 @@
+"""Which records of the log go and why, counted; and the segments written again without them, a bounded run of them a commit."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakelog.cleaning.plan import Segment
+from lakelog.cleaning.winners import due
+from lakelog.delta import tables
+from lakelog.delta.errors import raised
+from lakelog.errors import Conflict
+from lakelog.log.notes import note
+from lakelog.log.rows import STATE_SEGMENT
+from lakelog.log.tail import LogEnd
+from lakelog.model.records import header_octets, looked_up, octets
+from lakelog.model.topic_log import TopicLog
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+STATE_MOVED = "LAKELOG_STATE_MOVED"
+# Segments of fewer octets together are written by one task, a file a segment.
+SMALL = 8 << 20
+
+
+@dataclass(frozen=True)
+class Drops:
+    """What goes from a segment, by reason, in records; octets that go; the last offset that goes, and the last expired tombstone's (-1: none)."""
+
+    superseded: int = 0
+    expired: int = 0
+    unkeyed: int = 0
+    octets: int = 0
+    last: int = -1
+    last_expired: int = -1
+
+    @property
+    def records(self) -> int:
+        """All of them."""
+        return self.superseded + self.expired + self.unkeyed
+
+
+def drops(
+    log: TopicLog, rows: DataFrame, end: LogEnd, to: Mapping[int, int], segments: Mapping[int, Sequence[Segment]], *, now: int
+) -> dict[tuple[int, int], Drops]:
+    """(Partition, segment) to what goes from it; segments from which nothing goes are left out.
+
+    Args:
+        log: the topic.
+        rows: the latest table (`winners`).
+        end: the log's end; it is read at that version.
+        to: of the partitions that are cleaned, the end of the cleanable part; of others only expired tombstones go.
+        segments: partition to the segments that are looked at.
+        now: the time in milliseconds.
+
+    Cost: one Spark job: the records of these segments are read, their offsets joined with those of the latest table.
+    """
+    from pyspark.sql import functions as F
+
+    chosen = {index: [one.base for one in held] for index, held in segments.items() if held}
+    if not chosen:
+        return {}
+    stored = tables.read(log.spark, log.table, end.version).filter(_within(chosen) & F.col("control").isNull())
+    size = F.expr(f"{octets('key', log.types.key)} + {octets('value', log.types.value)}") + header_octets(F.col("headers"))
+    records = stored.select("partition", "segment", "offset", F.col("key").isNull().alias("keyless"), size.alias("octets"))
+    held = rows.filter(~F.col("remembered") & F.col("partition").isin(sorted(chosen))).select("partition", "offset", due(now).alias("due"))
+    joined = records.join(held, ["partition", "offset"], "left")
+    below = F.col("offset") < looked_up([to.get(index, -1) for index in range(log.partitions)], F.col("partition"))
+    expired = F.coalesce("due", F.lit(False))
+    unkeyed = below & F.col("keyless")
+    superseded = below & ~F.col("keyless") & F.col("due").isNull()
+    goes = expired | unkeyed | superseded
+    found = (
+        joined.filter(goes).groupBy("partition", "segment")
+        .agg(
+            F.count_if(superseded).alias("superseded"), F.count_if(expired).alias("expired"), F.count_if(unkeyed).alias("unkeyed"),
+            F.sum("octets").alias("octets"), F.max("offset").alias("last"),
+            F.coalesce(F.max(F.when(expired, F.col("offset"))), F.lit(-1)).alias("last_expired"),
+        )
+    )  # fmt: skip
+    with tables.door(log.table):
+        return {(row["partition"], row["segment"]): Drops(*(int(row[place]) for place in range(2, 8))) for row in found.collect()}
+
+
+def _within(chosen: Mapping[int, Sequence[int]]) -> Column:
+    """Whether a row lies in one of these segments: by literals of the partition columns, so that other folders are not opened."""
+    from pyspark.sql import functions as F
+
+    found = F.lit(False)
+    for index, bases in sorted(chosen.items()):
+        found = found | ((F.col("partition") == index) & F.col("segment").isin(list(bases)))
+    return F.col("partition").isin(sorted(chosen)) & (F.col("segment") >= 0) & found
+
+
+def rewrite(log: TopicLog, rows: DataFrame, end: LogEnd, partition: int, segments: Sequence[Segment], *, all_below: bool, now: int) -> int:
+    """Write closed segments of a partition again without what goes, in one commit. Batch rows stay, so that the log's places can be found.
+
+    The commit holds only if the state of the partition's log is still as in ``end``: a restore or truncation that was begun meanwhile stops it.
+    Appends to the active segment go on beside it.
+
+    Args:
+        log: the topic.
+        rows: the latest table (`winners`).
+        end: the log's end, with the state that a clean wrote before.
+        partition: its number.
+        segments: closed ones.
+        all_below: they lie in the cleanable part: superseded records and those without a key go too, else expired tombstones alone.
+        now: the time in milliseconds.
+
+    Returns:
+        Bronze's version.
+
+    Raises:
+        Conflict: another writer touched these segments, or changed the log's state.
+
+    Cost: the segments are read and written once; the offsets of their winners are broadcast.
+    """
+    from pyspark.sql import functions as F
+
+    bases, size = [one.base for one in segments], sum(one.octets for one in segments)
+    span = (F.col("partition") == partition) & (F.col("offset") >= min(bases)) & (F.col("offset") < max(one.end for one in segments))
+    mine = rows.filter(span & ~F.col("remembered"))
+    mark = mine.filter(~due(now)) if all_below else mine.filter(due(now))
+    marks = F.broadcast(mark.select(F.col("offset").alias("m_offset")))
+    table = tables.read(log.spark, log.table)
+    where = (F.col("partition") == partition) & F.col("segment").isin(bases)
+    joined = table.filter(where).join(marks, (F.col("offset") == F.col("m_offset")) & F.col("control").isNull(), "left")
+    marked = F.col("m_offset").isNotNull()
+    keep = F.col("control").isNotNull() | ((F.col("key").isNotNull() & marked) if all_below else ~marked)
+    kept = joined.filter(keep).drop("m_offset")
+    gated = _gated(kept, log, end, partition)
+    written = gated.coalesce(1) if size <= SMALL else gated
+    text = note("clean", id=uuid.uuid4().hex, checked=end.version, ends=end.ends())
+    try:
+        return tables.replace(written, log.table, where, user_metadata=text)
+    except Exception as error:
+        if not raised(error, STATE_MOVED):
+            raise
+        raise Conflict(
+            f"{log.name}: the log's state was changed while it was cleaned. What was cleaned before stays so; clean again."
+        ) from error
+
+
+def _gated(rows: DataFrame, log: TopicLog, end: LogEnd, partition: int) -> DataFrame:
+    """Rows that stop the statement unless the partition's newest state row, read in the same transaction, is the one known."""
+    from pyspark.sql import functions as F
+
+    state: Any = end.tails[partition].state
+    held = tables.read(log.spark, log.table).filter((F.col("partition") == partition) & (F.col("segment") == STATE_SEGMENT))
+    newest = held.agg(F.min("offset").alias("g_offset"), F.min_by("batch", "offset").alias("g_batch"))
+    same = (F.col("g_offset") == state.row_offset) & (F.coalesce("g_batch", F.lit("")) == state.batch)
+    stop = F.raise_error(F.lit(STATE_MOVED)).cast("int")
+    checked = rows.join(F.broadcast(newest), F.lit(True), "left").withColumn("epoch", F.when(same, F.col("epoch")).otherwise(stop))
+    return checked.select(*rows.columns)

@@ -1,0 +1,105 @@
+"""The log start moved up: by ``cleanup.policy=delete`` over whole segments, or to an offset that somebody names (Kafka's DeleteRecords)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakelog.cleaning import segments
+from lakelog.cleaning.plan import retained_from
+from lakelog.errors import Conflict, OffsetOutOfRange, Refused
+from lakelog.log import state
+from lakelog.log.tail import LogEnd, log_end
+from lakelog.model.topic_log import TopicLog
+from lakelog.operations import truncate
+from lakelog.operations.truncate import Held
+
+ATTEMPTS = 20
+
+
+@dataclass(frozen=True)
+class Moves:
+    """Partition to the log start it is to have, of all; and of those that are held, who needs what would go."""
+
+    starts: dict[int, int]
+    blocked: dict[int, list[str]]
+
+
+def moves(log: TopicLog, end: LogEnd, held: Held, *, now: int) -> Moves:
+    """The log starts that retention asks for. Cost: as `segments.read` under the policy ``delete``; else none."""
+    starts = end.starts()
+    if not log.config.policy("delete"):
+        return Moves(starts, {})
+    logs = segments.read(log, end).logs
+    return allowed(end, {index: retained_from(one, log.config, now=now) for index, one in logs.items()}, held)
+
+
+def allowed(end: LogEnd, wanted: Mapping[int, int], held: Held) -> Moves:
+    """The log starts that may be: a partition whose log a kept snapshot or a registered reader needs stays as it is."""
+    states = {index: tail.state for index, tail in end.tails.items()}
+    starts, blocked = end.starts(), dict[int, list[str]]()
+    for index, start in sorted(wanted.items()):
+        if start > states[index].start:
+            found = truncate.blockers(states, {**end.starts(), index: start}, held)
+            if found:
+                blocked[index] = found
+            else:
+                starts[index] = start
+    return Moves(starts, blocked)
+
+
+def move(log: TopicLog, starts: Mapping[int, int], *, now: int) -> int:
+    """Give partitions their new log starts, then remove what lies below. What is there of records below an earlier start goes too.
+
+    Returns:
+        How many records went.
+
+    Raises:
+        Conflict: other writers were first again and again.
+
+    Cost: a small file per partition; then as the removal of a truncation.
+    """
+    for _ in range(ATTEMPTS):
+        end = log_end(log, pin=True)
+        state.require_writable(log, end)
+        states = {
+            index: tail.state.next(
+                uuid.uuid4().hex, start=starts[index], cleaned=max(tail.state.cleaned, starts[index]),
+                deletes_from=max(tail.state.deletes_from, starts[index]),
+            )
+            for index, tail in end.tails.items()
+            if starts[index] > tail.state.start
+        }  # fmt: skip
+        if not states or state.change_state(log, end, states, "retention", now=now):
+            return truncate.remove_below(log, log_end(log, pin=True), uuid.uuid4().hex)
+    raise Conflict(f"{log.name}: other writers were first {ATTEMPTS} times in a row. Nothing was changed; try again later.")
+
+
+def require_deletable(log: TopicLog, end: LogEnd, held: Held, partition: int, offset: int) -> int:
+    """The log start that `delete_records` is to give a partition.
+
+    Raises:
+        Refused: the policy has no ``delete`` (POLICY_VIOLATION), or somebody needs what would go (LOG_HELD).
+        OffsetOutOfRange: below -1 or beyond the log's end (SEMANTICS 64).
+    """
+    if not log.config.policy("delete"):
+        policy = log.config.text("cleanup.policy")
+        raise Refused(
+            f"{log.name}: cleanup.policy={policy}: records are deleted from logs with the policy delete alone. Nothing was changed. Set"
+            " cleanup.policy=compact,delete, or truncate to a snapshot.", name="POLICY_VIOLATION", expected="delete", actual=policy,
+        )  # fmt: skip
+    tail = end.tails[partition]
+    if not -1 <= offset <= tail.end:
+        raise OffsetOutOfRange(
+            f"{log.name}: offset {offset} of partition {partition} lies outside the log [{tail.state.start}, {tail.end}]; -1 is its end. Nothing"
+            " was changed.", expected=tail.end, actual=offset,
+        )  # fmt: skip
+    wanted = tail.end if offset == -1 else offset
+    blocked = allowed(end, {partition: wanted}, held).blocked.get(partition)
+    if blocked:
+        raise Refused(
+            f"{log.name}: the log is still needed below offset {wanted} of partition {partition}: {'; '.join(blocked)}. Nothing was changed.",
+            name="LOG_HELD", expected=tail.state.start, actual=wanted, blockers=blocked,
+        )  # fmt: skip
+    return max(wanted, tail.state.start)

@@ -1,0 +1,69 @@
+"""Silver's tombstones: stamped with a delete horizon by the first clean that keeps them, removed at or after it; versions that are remembered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakelog.delta import tables
+from lakelog.latest.silver import REMEMBERED
+from lakelog.model.names import literal
+from lakelog.model.topic_log import TopicLog
+
+# No horizon lies beyond: the last millisecond of the year 9999, which every reader can show.
+LAST_MS = 253_402_300_799_999
+
+
+@dataclass(frozen=True)
+class Tombstones:
+    """What is to become of silver's tombstones: per partition below which offset they are stamped, and expire. ``now`` in milliseconds."""
+
+    stamp_below: Mapping[int, int]
+    expire_below: Mapping[int, int]
+    delete_retention_ms: int
+    version_retention_ms: int
+    now: int
+
+    def write(self, log: TopicLog) -> int | None:
+        """One MERGE on silver; rows of other kinds are not touched.
+
+        A tombstone at its horizon loses value and headers and is remembered, or goes where nothing is to be remembered (``offset`` order, or
+        ``tombstone.version.retention.ms=0``). Rows that a merge replaced meanwhile are not meant any more: each is judged as it stands.
+
+        Returns:
+            Silver's version, None where nothing was to be done.
+
+        Raises:
+            Conflict: a commit of another writer touched what this one read.
+
+        Cost: silver's flags and offsets are read; files with such rows are rewritten.
+        """
+        partitions = sorted({*self.stamp_below, *self.expire_below})
+        limits = [(index, self.stamp_below.get(index, -1), self.expire_below.get(index, -1)) for index in partitions]
+        if self.version_retention_ms >= 0:
+            limits = [*limits, *((index, -1, -1) for index in range(log.partitions) if index not in partitions)]
+        if not limits:
+            return None
+        horizon = "unix_millis(t.delete_horizon)"
+        row = "t.bucket >= 0 AND t.tombstone AND t.partition = s.partition"
+        expire = f"t.control IS NULL AND {horizon} <= {self.now} AND t.offset < s.expire_below"
+        stamp = "t.control IS NULL AND t.delete_horizon IS NULL AND t.offset < s.stamp_below"
+        forget = (
+            f"t.control IS NOT NULL AND {horizon} <= {self.now - self.version_retention_ms}" if self.version_retention_ms >= 0 else "FALSE"
+        )
+        remembers = log.rule.versioned and self.version_retention_ms != 0
+        remember = (
+            f"UPDATE SET value = NULL, headers = NULL, control = {literal(REMEMBERED)}, delete_horizon = timestamp_millis({self.now})"
+            if remembers
+            else "DELETE"
+        )
+        stamped = f"UPDATE SET delete_horizon = timestamp_millis({min(self.now + self.delete_retention_ms, LAST_MS)})"
+        return tables.merge(
+            tables.small_frame(log.spark, "partition INT, stamp_below BIGINT, expire_below BIGINT", limits),
+            log.silver,
+            on=f"{row} AND (({expire}) OR ({stamp}) OR ({forget}))",
+            clauses=f"WHEN MATCHED AND {expire} THEN {remember} WHEN MATCHED AND {stamp} THEN {stamped} WHEN MATCHED THEN DELETE",
+            scatter=False,
+            user_metadata=json.dumps({"lakelog": "clean"}),
+        )

@@ -1,0 +1,153 @@
+"""The verbs of a topic on its log's size; `lakelog.topic.Topic` has them all."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from lakelog.cleaning import clean, retention
+from lakelog.cleaning.roll import is_old, roll, rolled
+from lakelog.cleaning_results import Cleaned, RecordsDeleted, Rolled
+from lakelog.errors import InvalidRequest
+from lakelog.latest.progress import progress
+from lakelog.log.tail import LogEnd, log_end
+from lakelog.model.topic_log import TopicLog
+from lakelog.operations.truncate import Held
+from lakelog.results import Merged
+
+LOGGER = logging.getLogger("lakelog")
+
+
+class CleaningVerbs:
+    """What `Topic` does to keep its log small."""
+
+    name: str
+    clock: Callable[[], int]
+    partitions: int
+
+    if TYPE_CHECKING:
+
+        @property
+        def log(self) -> TopicLog: ...  # noqa: D102 - Topic has them
+        def refresh(self) -> None: ...  # noqa: D102
+        def merge(self) -> Merged: ...  # noqa: D102
+        def _ready(self, *, pin: bool = False) -> LogEnd: ...
+        def _held(self) -> Held: ...
+
+    def plan_cleaning(self, *, force: bool = False, max_bytes: int | None = None) -> Cleaned:
+        """What `clean` would do now, as a value; nothing is written.
+
+        What is not merged yet is folded in memory, and idle segments that are old enough count as closed, so that the plan is the one that a
+        clean carries out after its merge.
+
+        Gives and raises as `clean`; ``dry_run`` is True.
+
+        Cost: as the reading half of a merge of what waits, then as the plan of `clean`.
+        """
+        _checked(max_bytes)
+        self.refresh()
+        log, now = self.log, self.clock()
+        state = progress(log.spark, log.silver)
+        end = rolled(log_end(log, pin=True), lambda tail: is_old(tail, log.config.roll_ms(), now))
+        moves = retention.moves(log, end, self._held(), now=now)
+        rows = clean.winners_of(log, state, end, ahead=True)
+        made = clean.plan(log, end, rows, starts=moves.starts, force=force, max_bytes=max_bytes, now=now)
+        return made.result(self.name, dry_run=True, starts=end.starts(), errors={}, blocked=moves.blocked)
+
+    def clean(self, *, dry_run: bool = False, force: bool = False, max_bytes: int | None = None) -> Cleaned:
+        """Remove from the log's closed segments what nobody needs any more: superseded records, expired tombstones, records without a key.
+
+        What is not merged yet is merged first. Idle segments that are older than ``segment.ms`` are closed. Under ``cleanup.policy=delete`` old
+        segments are dropped as a whole. Then each partition that is dirty enough (``min.cleanable.dirty.ratio``), or waited too long
+        (``max.compaction.lag.ms``), is cleaned up to its active segment or the first that is too young (``min.compaction.lag.ms``): a record goes
+        unless it is the latest of its key. The latest table, offsets, order and the log's end stay as they are. A tombstone that a clean keeps is
+        given its horizon (``delete.retention.ms``), and a clean at or after that removes it from the log and the latest table; under rules with
+        versions its version is remembered (``tombstone.version.retention.ms``). (Kafka's log cleaner; KIP-58, KIP-354, KIP-534; SEMANTICS 26-64)
+
+        Args:
+            dry_run: `plan_cleaning`.
+            force: clean every partition, whatever its dirty ratio; the active segment and young ones stay all the same.
+            max_bytes: octets of records that are written again at most, the dirtiest partitions first.
+
+        Gives: by partition and segment whether it was cleaned, why not, and what went; what became of silver's tombstones.
+
+        Raises:
+            InvalidRequest: ``max_bytes`` is below 1.
+            Conflict: other writers were first again and again.
+            A partition that fails is reported (``error``), the others are cleaned; the next clean goes on with it.
+
+        Cost: a merge; two small Spark jobs over control rows and one over silver's flags. Where something goes: a small file per partition
+        twice, one pass over those segments to count, one to write them again, 64 MB of records a commit; one MERGE on silver for its tombstones.
+        Appends go on meanwhile; one that is under way when the state changes tries again. With nothing to do no record is read and nothing written.
+        """
+        if dry_run:
+            return self.plan_cleaning(force=force, max_bytes=max_bytes)
+        _checked(max_bytes)
+        self._ready()
+        while self.merge().remaining:
+            pass
+        log, now = self.log, self.clock()
+        roll(log, lambda tail: is_old(tail, log.config.roll_ms(), now), now=now)
+        self._ready()
+        end = log_end(log, pin=True)
+        before = end.starts()
+        moves = retention.moves(log, end, self._held(), now=now)
+        if moves.starts != before:
+            retention.move(log, moves.starts, now=now)
+            end = log_end(log, pin=True)
+        state = progress(log.spark, log.silver, from_rows=True)
+        rows = clean.winners_of(log, state, end, ahead=False)
+        made = clean.plan(log, end, rows, force=force, max_bytes=max_bytes, now=now)
+        errors = clean.carry_out(log, made, rows)
+        done = made.result(self.name, dry_run=False, starts=before, errors=errors, blocked=moves.blocked)
+        LOGGER.info("%s: cleaned: %d records, %d tombstones expired, %d stamped", self.name, done.records, done.expired, done.stamped)
+        for index, text in errors.items():
+            LOGGER.warning("%s: partition %d was not cleaned: %s", self.name, index, text)
+        return done
+
+    def roll(self) -> Rolled:
+        """Close every partition's active segment that holds records, so that the next clean may clean it; the next append begins a new one.
+
+        Raises:
+            Conflict: other writers were first again and again; nothing was changed.
+
+        Cost: a small file per partition in one commit; appends under way try again.
+        """
+        self._ready()
+        return Rolled(self.name, roll(self.log, lambda tail: True, now=self.clock()))
+
+    def delete_records(self, partition: int, offset: int) -> RecordsDeleted:
+        """Move the log start of a partition up to an offset, and remove the records below it: Kafka's DeleteRecords. The latest table stays.
+
+        What is not merged yet is merged first.
+
+        Args:
+            partition: its number.
+            offset: the new log start; -1 is the log's end. One below the present start changes nothing.
+
+        Raises:
+            InvalidRequest: there is no such partition.
+            OffsetOutOfRange: below -1, or beyond the log's end.
+            Refused: ``cleanup.policy`` has no ``delete`` (POLICY_VIOLATION); a kept snapshot or a registered reader needs what would go (LOG_HELD).
+            After any of them nothing was changed.
+
+        Cost: a merge, a small file, and the removal of whole directories; the segment that lies across the offset is written again.
+        """
+        end = self._ready()
+        if not 0 <= partition < self.partitions:
+            raise InvalidRequest(f"{self.name}: there is no partition {partition}; partitions are 0 to {self.partitions - 1}.")
+        retention.require_deletable(self.log, end, self._held(), partition, offset)
+        while self.merge().remaining:
+            pass
+        end = self._ready(pin=True)
+        start = retention.require_deletable(self.log, end, self._held(), partition, offset)
+        before = end.tails[partition].state.start
+        gone = retention.move(self.log, {**end.starts(), partition: start}, now=self.clock()) if start > before else 0
+        LOGGER.info("%s: the log of partition %d starts at %d: %d records removed", self.name, partition, start, gone)
+        return RecordsDeleted(self.name, partition, before, start, gone)
+
+
+def _checked(max_bytes: int | None) -> None:
+    if max_bytes is not None and max_bytes < 1:
+        raise InvalidRequest(f"max_bytes={max_bytes}: it is a number of octets, at least 1.")

@@ -1,0 +1,190 @@
+"""The log kept small: what a clean removes, that nobody can tell by the latest table, and what is refused."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from jobs.clean import main
+from lakelog import Lake, Topic
+from lakelog.errors import InvalidRequest, OffsetOutOfRange, Refused
+from tests.conftest import NOON, Clock
+from tests.tables import versions
+
+DAY = 86_400_000
+AT_ONCE = {"min.cleanable.dirty.ratio": "0", "delete.retention.ms": str(DAY)}
+
+
+def log_of(topic: Topic) -> list[Any]:
+    return topic.read().select("partition", "offset", "key", "timestamp", "tombstone").collect()
+
+
+def fold(rows: list[Any], *, versioned: bool) -> dict[bytes, tuple[int, int, bool]]:
+    """Key to partition, offset and tombstone of the latest record, by a loop over the log."""
+    best: dict[bytes, Any] = {}
+    for row in rows:
+        key, rank = bytes(row["key"]), (row["timestamp"] if versioned else 0, row["offset"])
+        if key not in best or best[key][0] < rank:
+            best[key] = (rank, row["partition"], row["offset"], row["tombstone"])
+    return {key: found for key, (_, *found) in best.items()}  # type: ignore[misc]
+
+
+def latest(topic: Topic) -> dict[bytes, int]:
+    return {bytes(row["key"]): row["_offset"] for row in topic.latest().select("key", "_offset").collect()}
+
+
+def live(folded: dict[bytes, tuple[int, int, bool]]) -> dict[bytes, int]:
+    return {key: offset for key, (_, offset, tombstone) in folded.items() if not tombstone}
+
+
+def records(numbers: list[int], *, deletes: float, seed: int) -> list[dict[str, Any]]:
+    dice = random.Random(seed)
+    return [
+        {"key": b"k%d" % number, "value": None if dice.random() < deletes else b"v%d" % place, "timestamp": NOON - dice.randrange(1, 1000)}
+        for place, number in enumerate(numbers)
+    ]
+
+
+@pytest.mark.parametrize("strategy", ["offset", "timestamp"])
+def test_a_cleaned_log_gives_the_same_table_and_shrinks_to_winners_and_the_active_segment(lake: Lake, clock: Clock, strategy: str) -> None:
+    versioned = strategy == "timestamp"
+    topic = lake.create_topic("t", partitions=2, config={**AT_ONCE, "compaction.strategy": strategy})
+    dice = random.Random(3)
+    for seed in range(3):
+        topic.append(records([dice.randrange(30) for _ in range(60)], deletes=0.3, seed=seed))
+        rolled = topic.roll()
+    topic.append(records([1, 1, 2], deletes=0, seed=9))
+    rows = log_of(topic)
+    before = fold(rows, versioned=versioned)
+    ends = {part.partition: part.log_end_offset for part in topic.status().partitions}
+
+    planned = topic.plan_cleaning()
+    done = topic.clean()
+
+    assert {**planned.to_dict(), "dry_run": False} == done.to_dict(), "a dry run tells exactly what a run does"
+    winners = {(partition, offset) for partition, offset, _ in before.values()}
+    active = {(row["partition"], row["offset"]) for row in rows if row["offset"] >= rolled.segments[row["partition"]]}
+    left = log_of(topic)
+    assert {(row["partition"], row["offset"]) for row in left} == winners | active
+    assert len(left) == len(winners | active) == len(rows) - done.records < len(rows) - 60
+    assert fold(left, versioned=versioned) == before
+    assert latest(topic) == live(before)
+    assert done.stamped == sum(tombstone for _, _, tombstone in before.values()) > 3
+    assert {part.partition: part.log_end_offset for part in topic.status().partitions} == ends
+    assert topic.verify().problems == []
+
+    tables = versions(lake.root, "t")
+    again = topic.clean()
+    assert (again.records, again.stamped, again.expired) == (0, 0, 0)
+    assert versions(lake.root, "t") == tables, "a clean with nothing to do writes nothing"
+
+    clock.tick(DAY)
+    expired = topic.clean()
+    assert expired.expired == done.stamped
+    assert fold(log_of(topic), versioned=versioned) == {key: one for key, one in before.items() if not one[2]}
+    assert latest(topic) == live(before)
+    assert topic.deleted().count() == 0
+    assert topic.verify().problems == []
+
+    # What is older than a delete that is gone still loses where versions decide; by offset whatever comes later wins.
+    dead = sorted(key for key, (_, _, tombstone) in before.items() if tombstone)[:2]
+    topic.append([{"key": key, "value": b"late", "timestamp": 0} for key in dead])
+    merged = topic.merge()
+    assert merged.late_after_delete == (2 if versioned else 0)
+    assert set(latest(topic)) == set(live(before)) | (set() if versioned else set(dead))
+    assert topic.verify().problems == []
+
+
+def test_old_segments_go_by_retention_unless_somebody_needs_them(lake: Lake, clock: Clock) -> None:
+    topic = lake.create_topic("t", config={"cleanup.policy": "delete", "retention.ms": str(DAY)})
+    topic.append([{"key": None, "value": b"1"}, {"key": b"b", "value": b"1"}])
+    topic.roll()
+    clock.tick(2 * DAY)
+    topic.append([{"key": b"c", "value": b"1"}])
+    topic.merge()
+
+    dry = topic.clean(dry_run=True)
+    assert [(one.from_start, one.to_start) for one in dry.partitions] == [(0, 2)]
+    assert topic.status().partitions[0].log_start_offset == 0
+    topic.clean()
+
+    assert [row["offset"] for row in topic.read().collect()] == [2]
+    assert topic.status().partitions[0].log_start_offset == 2
+    assert set(latest(topic)) == {b"b", b"c"}, "the latest table stays"
+    with pytest.raises(OffsetOutOfRange):
+        topic.read(offset=0).collect()
+
+
+def test_delete_records_moves_the_log_start_and_refuses_what_it_must(lake: Lake) -> None:
+    topic = lake.create_topic("t", config={"cleanup.policy": "compact,delete"})
+    topic.append([{"key": b"%d" % number, "value": b"1"} for number in range(5)])
+    topic.merge()
+    before = versions(lake.root, "t")
+    with pytest.raises(OffsetOutOfRange):
+        topic.delete_records(0, 6)
+    with pytest.raises(OffsetOutOfRange):
+        topic.delete_records(0, -2)
+    with pytest.raises(InvalidRequest, match="no partition 1"):
+        topic.delete_records(1, 0)
+    with pytest.raises(InvalidRequest, match="max_bytes"):
+        topic.clean(max_bytes=0)
+    assert versions(lake.root, "t") == before
+
+    assert (topic.delete_records(0, 3).records, topic.delete_records(0, 2).to_offset) == (3, 3)
+    assert [row["offset"] for row in topic.read().collect()] == [3, 4]
+    assert len(latest(topic)) == 5
+
+    kept = topic.snapshot("monday", keep="90 days")
+    topic.append([{"key": b"x", "value": b"1"}])
+    with pytest.raises(Refused) as refused:
+        topic.delete_records(0, -1)
+    assert refused.value.name == "LOG_HELD", kept
+    topic.configure({"cleanup.policy": "compact"})
+    with pytest.raises(Refused) as policy:
+        topic.delete_records(0, -1)
+    assert policy.value.name == "POLICY_VIOLATION"
+
+
+def test_a_snapshot_taken_before_a_clean_is_restored_after_it(lake: Lake) -> None:
+    topic = lake.create_topic("t", config=AT_ONCE)
+    topic.append([{"key": b"a", "value": b"1"}, {"key": b"b", "value": b"1"}])
+    topic.merge()
+    topic.snapshot("before", keep="90 days")
+    topic.append([{"key": b"a", "value": b"2"}, {"key": b"b", "value": None}, {"key": b"c", "value": b"1"}])
+    topic.roll()
+    topic.clean()
+    assert [row["offset"] for row in topic.read().collect()] == [2, 3, 4]
+
+    topic.restore("before")
+
+    assert latest(topic) == {b"a": 0, b"b": 1}
+    topic.append([{"key": b"c", "value": b"3"}])
+    topic.merge()
+    assert set(latest(topic)) == {b"a", b"b", b"c"}
+    assert topic.verify().problems == []
+
+
+def test_the_job_reports_what_went(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    topic = lake.create_topic("t", config=AT_ONCE)
+    topic.append([{"key": b"a", "value": b"1"}, {"key": b"a", "value": b"2"}])
+    topic.roll()
+
+    assert main(["--root", lake.root, "--topic", "t"]) == 0
+    assert '"superseded": 1' in capsys.readouterr().out
+    assert main(["--root", lake.root, "--topic", "nope"]) == 5
+
+
+def test_an_idle_segment_that_is_old_is_closed_and_cleaned(lake: Lake, clock: Clock) -> None:
+    topic = lake.create_topic("t", config={**AT_ONCE, "segment.ms": str(DAY)})
+    topic.append([{"key": b"a", "value": b"1"}, {"key": b"a", "value": b"2"}])
+    assert topic.clean().records == 0, "the active segment is never cleaned"
+    clock.tick(DAY + 1)
+
+    planned = topic.plan_cleaning()
+    done = topic.clean()
+
+    assert {**planned.to_dict(), "dry_run": False} == done.to_dict()
+    assert done.records == 1
+    assert [row["offset"] for row in topic.read().collect()] == [1]
