@@ -54,14 +54,23 @@ def latest(topic: Topic) -> dict[Any, Any]:
     return found
 
 
-def holds(topic: Topic, *batches: Batch) -> None:
-    """The log holds these batches once and nothing else, silver what the rule makes of them, and nothing is wrong with either."""
+def _model(batches: tuple[Batch, ...]) -> Model:
     model = Model(KIND.rule)
     for batch in batches:
         model.append(batch)
+    return model
+
+
+def wanted(*batches: Batch) -> dict[Any, Any]:
+    """What `latest` is to give after these batches."""
+    return {key: (offset, record.value, record.deletes) for key, (offset, record) in _model(batches).latest().items()}
+
+
+def holds(topic: Topic, *batches: Batch) -> None:
+    """The log holds these batches once and nothing else, silver what the rule makes of them, and nothing is wrong with either."""
     assert topic.verify().problems == []
-    assert topic.ends() == {index: len(log) for index, log in model.log.items()}
-    assert latest(topic) == {key: (offset, record.value, record.deletes) for key, (offset, record) in model.latest().items()}
+    assert topic.ends() == {index: len(log) for index, log in _model(batches).log.items()}
+    assert latest(topic) == wanted(*batches)
 
 
 def appended(topic: Topic, batch: Batch) -> None:
@@ -372,6 +381,52 @@ def _maintain(operation: Operation, lake: Lake, other_first: bool, begun: bool) 
     holds(topic, MERGED)
 
 
+def exported(lake: Lake) -> Any:
+    """The template's topic, written to a directory beside its lake."""
+    return lake.topic("t").export(Path(lake.root).parent / "out")
+
+
+def imported(lake: Lake) -> Any:
+    """What `exported` wrote, as another topic of the same lake."""
+    return lake.import_topic(Path(lake.root).parent / "out", name="copy")
+
+
+def _export(operation: Operation, lake: Lake, other_first: bool, begun: bool) -> None:
+    """The directory is whole or it is no export; the same call again makes it whole, and it is the topic."""
+    del begun
+    topic = lake.topic("t")
+    if other_first:
+        appended(topic, LATER)
+    try:
+        operation.call(lake)
+    except InvalidRequest as error:
+        assert error.name == "NOT_EMPTY", "it was whole"
+    copy = imported(lake)
+    assert copy.verify().problems == []
+    first = {0: 6, 1: 3} if copy.ends() == ENDS else {0: 8, 1: 4}
+    assert copy.ends() == first and (other_first or first == ENDS)
+    copy.merge()
+    merged = [MERGED, WAITING, *([LATER] if first != ENDS else [])]
+    assert latest(copy) == wanted(*merged)
+    holds(topic, MERGED, WAITING, *([LATER] if other_first else []))
+
+
+def _import(operation: Operation, lake: Lake, other_first: bool, begun: bool) -> None:
+    """There is no topic of that name until all of it is there; the same call again makes it."""
+    del begun
+    if other_first:
+        appended(lake.topic("t"), LATER)
+    try:
+        operation.call(lake)
+    except InvalidRequest as error:
+        assert error.name == "TOPIC_ALREADY_EXISTS", "it was whole"
+    assert lake.topics() == ["copy", "t"]
+    copy = lake.topic("copy")
+    appended(copy, LATER)
+    assert latest(copy) == wanted(MERGED, WAITING, LATER)
+    assert (copy.ends(), copy.verify().problems) == ({0: 8, 1: 4}, [])
+
+
 def _bulk(lake: Lake) -> Any:
     file = Path(lake.root).parent / "more.ndjson"
     file.write_text("".join(json.dumps(record) + "\n" for record in records(MORE)), encoding="utf-8")
@@ -401,6 +456,8 @@ OPERATIONS = {
         Operation("truncate", "named", lambda lake: lake.topic("t").restore("s"), _truncate),
         Operation("keep", "named", lambda lake: lake.topic("t").restore("s", log="keep"), _keep),
         Operation("maintain", "named", lambda lake: lake.topic("t").maintain(), _maintain),
+        Operation("export", "sound", exported, _export),
+        Operation("import", "exported", imported, _import),
         Operation("upgrade", "old", lambda lake: lake.upgrade(), _upgrade),
     )
 }  # fmt: skip

@@ -18,7 +18,7 @@ import pytest
 from lakelog import Lake
 from lakelog.delta import table_properties
 from tests.conftest import NOON
-from tests.races.operations import MERGED, MORE, OPERATIONS, WAITING, create, gated, named, records, split
+from tests.races.operations import MERGED, MORE, OPERATIONS, WAITING, create, exported, gated, named, records, split
 from tests.races.processes import kill, start
 from tests.tables import version_of
 
@@ -43,6 +43,8 @@ LEAST: dict[str, int] = {
     "maintain": 6,
     "cut": 4,
     "commit": 2,
+    "export": 3,
+    "import": 2,
     "aside": 4,
     "aside_without_token": 4,
     "requeue": 4,
@@ -77,6 +79,9 @@ def templates(spark: SparkSession, folder: Path, names: set[str]) -> dict[str, s
         topic.snapshot("s")
     if "gated" in names:
         gated(Lake(spark, str(folder / "gated" / "lake"), clock=lambda: NOON))
+    if "exported" in names:
+        shutil.copytree(folder / "sound", folder / "exported")
+        exported(Lake(spark, str(folder / "exported" / "lake"), clock=lambda: NOON))
     if "aside" in names:
         lake = Lake(spark, str(folder / "aside" / "lake"), clock=lambda: NOON)
         gated(lake)
@@ -168,6 +173,14 @@ def test_a_truncation_and_a_commit_of_a_position_killed_at_every_step(spark: Spa
     """The log begins where it began or at the snapshot's end; a group is registered or not."""
     runs = killed(spark, tmp_path, ["cut", "commit"], every=True)
     assert {name for name, _, steps in runs if steps >= LEAST[name]} == {"cut", "commit"}
+    assert [wrong for run in runs if (wrong := gone_on(spark, tmp_path, run))] == []
+
+
+@pytest.mark.long
+def test_an_export_and_an_import_killed_at_every_step(spark: SparkSession, tmp_path: Path) -> None:
+    """A directory without its manifest is no export; a topic is there with its log, or not at all."""
+    runs = killed(spark, tmp_path, ["export", "import"], every=True)
+    assert {name for name, _, steps in runs if steps >= LEAST[name]} == {"export", "import"}
     assert [wrong for run in runs if (wrong := gone_on(spark, tmp_path, run))] == []
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from lakelog import Conflict, Damaged, Lake
-from lakelog.delta import statement
+from lakelog.delta import lock, statement
 from lakelog.log import append as appending
 from lakelog.log import guard
 from tests.races.processes import race
@@ -249,7 +249,10 @@ def test_merges_of_any_size_beside_appends_to_all_partitions_never_stop(lake: La
 
 @pytest.mark.long
 def test_a_log_restored_by_hand_while_processes_write_is_damaged_until_it_is_repaired(lake: Lake) -> None:
-    """Nothing is skipped in silence: whoever writes after the RESTORE is told; after a repair silver has what the log has."""
+    """Nothing is skipped in silence: whoever writes after the RESTORE is told; after a repair silver has what the log has.
+
+    Delta refuses a RESTORE that an append overtakes, and two busy writers overtake each try: the lock lets one through between two appends.
+    """
     topic = lake.create_topic("t", key="STRING", value="STRING")
     topic.append([{"key": "first", "value": "x"}])
     bronze, common = Path(lake.root, "t", "bronze"), {"root": lake.root, "topic": "t"}
@@ -260,7 +263,8 @@ def test_a_log_restored_by_hand_while_processes_write_is_damaged_until_it_is_rep
         until = time.monotonic() + 600
         while len(append_notes(bronze)) < 6 and time.monotonic() < until:
             time.sleep(0.05)
-        lake.spark.newSession().sql(f"RESTORE TABLE {topic.bronze.sql()} TO VERSION AS OF 2")
+        with lock.held(lake.spark, topic.bronze):
+            lake.spark.newSession().sql(f"RESTORE TABLE {topic.bronze.sql()} TO VERSION AS OF 2")
         return {}
 
     with ThreadPoolExecutor(1) as pool:

@@ -1,7 +1,8 @@
 """A process that stands at every step of many operations at once, to be killed: ``victim.py`` with a plan as JSON on the command line.
 
-A step is a commit, or a folder removed. An operation is run once to its end on a copy of its lake, which tells how many steps it has. Then it
-is run again for each of them, on a copy and in a thread of its own, and waits just before that step: also just after the one before.
+A step is a commit, a folder removed, or of an export: its data written, its manifest. An operation is run once to its end on a copy of its
+lake, which tells how many steps it has. Then it is run again for each of them, on a copy and in a thread of its own, and waits just before
+that step: also just after the one before.
 A last run of each waits in the middle until standard input says ``go``, and goes on while the process is killed.
 
 The plan: ``folder`` of the copies, ``templates`` (name to folder), ``operations`` (their names), and whether ``every`` step is wanted or
@@ -23,6 +24,7 @@ from lakelog import Lake, local_session
 from lakelog.delta import statement
 from lakelog.operations import delete
 from lakelog.snapshots import maintain
+from lakelog.transfer import manifest
 from tests.conftest import NOON, QUICK_SPARK
 from tests.races.operations import OPERATIONS
 
@@ -80,10 +82,21 @@ def stepped(*given: Any, **more: Any) -> Iterator[None]:
         run.step()
 
 
+def _after_a_step(function: Any) -> Any:
+    def stepping(*given: Any) -> Any:
+        here.run.step()
+        return function(*given)
+
+    return stepping
+
+
 def main() -> None:
     plan = json.loads(sys.argv[1])
     spark = local_session("victim", master="local[2]", memory="2g", config={"spark.sql.shuffle.partitions": "1", **QUICK_SPARK})
     statement.held = delete.held = maintain.held = stepped
+    # An export commits to no table.
+    for name in ("is_there", "files", "write"):
+        setattr(manifest, name, _after_a_step(getattr(manifest, name)))
     # Each run has a session of its own.
     statement._settings_in_use = contextlib.nullcontext()
     runs, going = [], []
