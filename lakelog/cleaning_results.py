@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from lakelog.results import Result
 
@@ -116,3 +119,77 @@ class RecordsDeleted(Result):
     from_offset: int
     to_offset: int
     records: int
+
+
+@dataclass(frozen=True)
+class ExplainedRecord(Result):
+    """A record of a key, and what became of it.
+
+    ``segment``: the base offset of its segment, None where the log holds it no more (``in_log``). ``version``: as the rule reads it;
+    ``invalid``: there is one that cannot be used. ``merged``: the latest table knows of it. ``reason``: why it is not the latest, None where it
+    is: ``older-version``, ``no-version``, ``earlier-offset`` (of equal versions, or without versions), ``before-unversioned-delete``; ``lost_to``:
+    the offset of the latest. ``late_behind``: it was late: the offset of the one that was the latest when it was appended. ``cleaner``: what
+    becomes of it: ``latest-stays``, ``tombstone-waits-for-a-clean``, ``tombstone-goes-at``, ``goes-with-the-next-clean``,
+    ``goes-when-dirty-enough``, ``active``, ``min-compaction-lag``, ``policy``, ``gone``; ``cleaner_at``: from when on, where a time decides.
+    """
+
+    offset: int
+    epoch: int
+    segment: int | None
+    timestamp: datetime.datetime
+    tombstone: bool
+    value: Any
+    headers: list[Any]
+    version: Any
+    invalid: bool
+    merged: bool
+    in_log: bool
+    reason: str | None
+    lost_to: int | None
+    late_behind: int | None
+    cleaner: str
+    cleaner_at: datetime.datetime | None
+
+
+@dataclass(frozen=True)
+class ExplainedPartition(Result):
+    """A key in a partition: how far the latest table is, the offset of the key's row in it (None: no row), and the records by offset.
+
+    ``cleaned``: below this offset records that are not the latest may have left the log.
+    """
+
+    partition: int
+    merged_to: int
+    latest_offset: int | None
+    cleaned: int
+    records: list[ExplainedRecord]
+
+
+@dataclass(frozen=True)
+class Explained(Result):
+    """Why a key has the row it has, by partition. ``hypothetical``: under another rule than the topic's; no partitions: no such key."""
+
+    topic: str
+    key: Any
+    rule: str
+    hypothetical: bool
+    partitions: list[ExplainedPartition]
+
+
+@dataclass(frozen=True)
+class WhatIf(Result):
+    """What another rule would change, up to the log's end: how many keys there are, how many would have another record.
+
+    Of those ``deleted``: live now and deleted then; ``live_again``: the other way round. ``examples``: the first of them. ``incomplete``:
+    partitions whose log no longer holds every record; there only what is left could be compared.
+    """
+
+    topic: str
+    from_rule: str
+    to_rule: str
+    keys: int
+    changed: int
+    deleted: int
+    live_again: int
+    examples: list[dict[str, Any]]
+    incomplete: Sequence[int]

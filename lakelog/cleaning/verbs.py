@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
-from lakelog.cleaning import clean, retention
+from lakelog.cleaning import clean, explain, retention
 from lakelog.cleaning.roll import is_old, roll, rolled
-from lakelog.cleaning_results import Cleaned, RecordsDeleted, Rolled
+from lakelog.cleaning_results import Cleaned, Explained, RecordsDeleted, Rolled, WhatIf
+from lakelog.delta.table_properties import PREFIX
 from lakelog.errors import InvalidRequest
+from lakelog.inputs.keys import named
 from lakelog.latest.progress import progress
 from lakelog.log.tail import LogEnd, log_end
+from lakelog.model.config import SETTINGS
 from lakelog.model.topic_log import TopicLog
 from lakelog.operations.truncate import Held
 from lakelog.results import Merged
@@ -25,6 +28,8 @@ class CleaningVerbs:
     name: str
     clock: Callable[[], int]
     partitions: int
+    lake_defaults: Callable[[], Mapping[str, str]]
+    _stored: dict[str, str]
 
     if TYPE_CHECKING:
 
@@ -146,6 +151,49 @@ class CleaningVerbs:
         gone = retention.move(self.log, {**end.starts(), partition: start}, now=self.clock()) if start > before else 0
         LOGGER.info("%s: the log of partition %d starts at %d: %d records removed", self.name, partition, start, gone)
         return RecordsDeleted(self.name, partition, before, start, gone)
+
+    def explain(self, key: Any, *, config: Mapping[str, Any] | None = None) -> Explained:
+        """Why a key has the row it has: its records in the log, which one is the latest, why each other is not, what the cleaner does with each.
+
+        Args:
+            key: as a record would have it: a value of Python's or as NDJSON has it; of a STRUCT a dict of all its fields.
+            config: settings of the ordering rule: the answer is as it would be under them. Nothing is changed.
+
+        Gives: by partition that holds the key its records by offset (see `ExplainedRecord`), the unmerged among them. A delete that the cleaner
+        removed and whose version is remembered is there with ``in_log=False``.
+
+        Raises:
+            InvalidRequest: the key is none of the topic's type, or a setting is not one of the rule's.
+            InvalidConfig: a setting's value would be refused.
+
+        Cost: the log is read once: there is no index over keys. Nothing is written.
+        """
+        self.refresh()
+        other = self._under(config)
+        state = progress(self.log.spark, self.log.silver)
+        wanted = named(self.log.spark, key, self.log.types.key)
+        return explain.explain(other, self.log, log_end(self.log, pin=True), state, wanted, now=self.clock())
+
+    def what_if(self, config: Mapping[str, Any]) -> WhatIf:
+        """How many keys would have another record under other settings of the ordering rule. Nothing is changed.
+
+        Args:
+            config: setting to value, such as ``{"compaction.strategy": "timestamp"}``.
+
+        Raises:
+            InvalidRequest: a setting is not one of the rule's.
+            InvalidConfig: a setting's value would be refused.
+
+        Cost: the log is folded twice, under each rule, and the two are joined.
+        """
+        self.refresh()
+        return explain.what_if(self._under(config), self.log, log_end(self.log, pin=True))
+
+    def _under(self, settings: Mapping[str, Any] | None) -> TopicLog:
+        if not settings:
+            return self.log
+        own = {name: self._stored[PREFIX + name] for name in SETTINGS if PREFIX + name in self._stored}
+        return explain.under(self.log, own, settings, self.lake_defaults())
 
 
 def _checked(max_bytes: int | None) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import json
 import os
 import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from lakelog.errors import GateFailed, InvalidRecords, InvalidRequest, LakelogError, NotFound
+from lakelog.errors import GateFailed, InvalidConfig, InvalidRecords, InvalidRequest, LakelogError, NotFound
 from lakelog.inputs.sources import file_format
 
 STDIN = "standard input"
@@ -84,6 +86,41 @@ def problems_to(file: Path | None) -> Iterator[int]:
         error.details = {**error.details, **few}
         error.args = (f"{error} All of them are listed in {file}.",)
         raise
+
+
+def settings_of(texts: Sequence[str] | None, option: str = "--config") -> dict[str, str | None]:
+    """Settings as an option gives them, NAME=VALUE each.
+
+    Raises:
+        InvalidConfig: there is no ``=``.
+    """
+    pairs: dict[str, str | None] = {}
+    for text in texts or []:
+        name, equals, value = text.partition("=")
+        if not equals:
+            hint = " (A lakelog.toml is named before the command: lakelog --config FILE …)" if option == "--config" else ""
+            raise InvalidConfig(f"{option} {text}: write NAME=VALUE.{hint}")
+        pairs[name.strip()] = value
+    return pairs
+
+
+def key_of(text: str | None, topic: Any) -> Any:
+    """A key as people write it: text as it is, octets as text or ``{"hex": …}``, other types as JSON; of a key of one field that field's value.
+
+    Raises:
+        InvalidRequest: it is no JSON.
+    """
+    if text is None:
+        return None
+    kind = topic.types.key
+    fields = getattr(kind, "fields", [])
+    inner = fields[0].dataType if len(fields) == 1 and not text.lstrip().startswith("{") else kind
+    name = inner.simpleString()
+    try:
+        value = text if name == "string" or (name == "binary" and not text.startswith('{"hex"')) else json.loads(text, parse_float=Decimal)
+    except ValueError as error:
+        raise InvalidRequest(f"key {text}: a key of {topic.name} is {kind.simpleString()}: write it as JSON.") from error
+    return value if inner is kind else {fields[0].name: value}
 
 
 def _place(problem: Mapping[str, Any]) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 import typer
 
 from lakelog.cli import output, told
 from lakelog.cli.context import Call, Form, Limit, Name, verb
+from lakelog.cli.input import key_of
 from lakelog.errors import GateFailed, InvalidRequest
 from lakelog.model.point_in_time import moment
 
@@ -112,7 +112,7 @@ def requeue(
     target = call.lake([topic], writing=not dry_run).topic(topic)
     with output.working(f"{topic}: requeueing"):
         done = target.requeue(
-            rule=rule, key=_key(key, target), partition=partition, first=first, end=end, source=source, token=token, fix=fixes or None,
+            rule=rule, key=key_of(key, target), partition=partition, first=first, end=end, source=source, token=token, fix=fixes or None,
             corrected=corrected, overwrite=overwrite, dry_run=dry_run,
         )  # fmt: skip
     call.answer(done, told.requeued)
@@ -134,7 +134,7 @@ def drop(
 ) -> None:
     """Take records out of the quarantine for good; asks first. The reason is recorded."""
     target = call.lake([topic], writing=not dry_run).topic(topic)
-    which: dict[str, Any] = {"rule": rule, "key": _key(key, target), "partition": partition, "first": first, "end": end}
+    which: dict[str, Any] = {"rule": rule, "key": key_of(key, target), "partition": partition, "first": first, "end": end}
     which |= {"source": source, "token": token}
     planned = target.drop(reason, **which, dry_run=True)
     if not dry_run:
@@ -152,16 +152,6 @@ def _fixes(stated: list[str]) -> dict[str, str]:
             raise InvalidRequest(f"--fix {text}: write COLUMN=SQL, for example --fix 'status=lower(status)'.")
         found[name.strip()] = expression.strip()
     return found
-
-
-def _key(text: str | None, topic: Any) -> Any:
-    """A key as the topic has it: text as it is, other types as JSON."""
-    if text is None or topic.types.key.simpleString() in ("string", "binary"):
-        return text
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise InvalidRequest(f"--key {text}: a key of {topic.name} is {topic.types.key.simpleString()}: write it as JSON.") from error
 
 
 def register(app: typer.Typer) -> None:

@@ -184,3 +184,37 @@ def _truncated(result: Truncated) -> None:
     output.line(f"{result.topic}: {would} {output.count(result.records, 'record')} ({octets}{segments}); the log starts at {starts}")
     for blocker in result.blockers:
         output.line(f"  needed: {blocker}")
+
+
+Rule = Annotated[
+    list[str] | None, typer.Option("--if", metavar="NAME=VALUE", help="Under another ordering rule: a setting of it; may be given again.")
+]
+
+
+@verb(readers, example="lakelog explain orders 1017\n  lakelog explain orders 1017 --if compaction.strategy=timestamp")
+def explain(
+    call: Call,
+    topic: Name,
+    key: Annotated[str, typer.Argument(metavar="KEY", help="Text, or JSON of another type.")],
+    rule: Rule = None,
+) -> None:
+    """Show every record of a key that the log holds, which one won and why each other lost, and what the cleaner will do with each."""
+    from lakelog.cli import told
+    from lakelog.cli.input import key_of, settings_of
+
+    source = call.lake([topic]).topic(topic)
+    call.answer(source.explain(key_of(key, source), config=settings_of(rule, "--if")), told.explained)
+
+
+@verb(readers, example="lakelog what-if orders --if compaction.strategy=timestamp")
+def what_if(call: Call, topic: Name, rule: Rule = None) -> None:
+    """Tell how many keys would have another record under another ordering rule; nothing is changed."""
+    from lakelog.cli import told
+    from lakelog.cli.input import settings_of
+
+    settings = settings_of(rule, "--if")
+    if not settings:
+        raise InvalidRequest("Under which rule? Give --if NAME=VALUE, for example --if compaction.strategy=timestamp.")
+    with output.working(f"{topic}: folding the log twice"):
+        result = call.lake([topic]).topic(topic).what_if(settings)
+    call.answer(result, told.what_if)

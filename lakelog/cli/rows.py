@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import datetime
-import math
 import sys
 from collections.abc import Iterator
 from decimal import Decimal
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakelog.cli import output
 from lakelog.errors import InvalidRequest
+from lakelog.model.json_values import octets, plain
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -59,29 +58,6 @@ def frame(rows: DataFrame, form: str, *, limit: int | None = None, whole: bool =
     return None
 
 
-def plain(value: Any, kind: Any) -> Any:
-    """A value of a row as JSON has it: times ISO 8601 in UTC, octets as text where they are text, else ``{"hex": …}``."""
-    if value is None:
-        return None
-    name = kind.typeName()
-    if name == "timestamp":
-        return value.astimezone(datetime.timezone.utc).isoformat().replace("+00:00", "Z")
-    if name == "struct":
-        return {field.name: plain(value[index], field.dataType) for index, field in enumerate(kind.fields)}
-    if name == "array":
-        return [plain(item, kind.elementType) for item in value]
-    if name == "map":
-        return {str(plain(key, kind.keyType)): plain(item, kind.valueType) for key, item in value.items()}
-    if name == "binary":
-        return octets(bytes(value))
-    if isinstance(value, Decimal):
-        # As text, all of them: not every reader of JSON keeps the digits of a number.
-        return f"{value:f}"
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value if isinstance(value, (str, int, float)) else str(value)
-
-
 def spelled(value: Any, kind: Any) -> Any:
     """A value of a row for tables and CSV: as `plain`, a decimal as the number it is."""
     return value if isinstance(value, Decimal) else plain(value, kind)
@@ -101,15 +77,6 @@ def _require_names(kind: Any) -> None:
         )
     for one in inside:
         _require_names(one)
-
-
-def octets(value: bytes) -> Any:
-    """Octets as the record format has them: text where they are printable UTF-8, else ``{"hex": …}``."""
-    with contextlib.suppress(UnicodeDecodeError):
-        text = value.decode("utf-8")
-        if text.isprintable():
-            return text
-    return {"hex": value.hex()}
 
 
 def records(rows: DataFrame, *, placed: bool = False) -> Iterator[dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lakelog.cli.output import cell, count, line, say, spans, table
 
 if TYPE_CHECKING:
-    from lakelog.cleaning_results import Cleaned, SegmentCleaning
+    from lakelog.cleaning_results import Cleaned, Explained, ExplainedRecord, SegmentCleaning, WhatIf
     from lakelog.quality_results import Dropped, Initialized, Requeued, Verdict
     from lakelog.results import Maintained, Restored, Snapshot, SnapshotDeleted
 
@@ -124,6 +124,61 @@ def _segment(segment: SegmentCleaning) -> str:
         if segment.kept_because in (None, "not-selected")
         else f"kept ({segment.kept_because})"
     )
+
+
+# Why a record is not the latest of its key, and what the cleaner does with it, in words.
+REASONS = {
+    "older-version": "older version than", "no-version": "no version, unlike", "earlier-offset": "before", "before-unversioned-delete":
+    "before the delete, and so behind",
+}  # fmt: skip
+ACTIONS = {
+    "latest-stays": "stays: the latest", "tombstone-waits-for-a-clean": "a clean sets its time", "tombstone-goes-at": "goes from",
+    "goes-with-the-next-clean": "goes with the next clean", "goes-when-dirty-enough": "goes when dirty enough", "active":
+    "stays: active segment", "min-compaction-lag": "stays: too young until", "policy": "stays: cleanup.policy", "gone": "has left the log",
+}  # fmt: skip
+
+
+def explained(result: Explained) -> None:
+    """A table of the key's records, by partition."""
+    under = f"{'if the rule were' if result.hypothetical else 'rule'} {result.rule}"
+    if not result.partitions:
+        line(f"{result.topic}, key {cell(result.key)} ({under}): no record of it in the log, and none in the latest table")
+    for one in result.partitions:
+        latest = "no row in the latest table" if one.latest_offset is None else f"the latest table has offset {one.latest_offset}"
+        line(f"{result.topic}, key {cell(result.key)}, partition {one.partition} ({under}): {latest}, merged up to {one.merged_to}")
+        columns = ["offset", "timestamp", "version", "value", "is", "cleaner"]
+        table(columns, [[record.offset, f"{record.timestamp:%Y-%m-%d %H:%M:%S}", "-" if record.version is None else record.version,
+                         "tombstone" if record.tombstone else record.value, _outcome(record), _action(record)] for record in one.records])  # fmt: skip
+        if one.cleaned:
+            line(f"  Below offset {one.cleaned} the log was cleaned: records that are not the latest may have left it.")
+
+
+def _outcome(record: ExplainedRecord) -> str:
+    words = "the latest" if record.reason is None else f"{REASONS[record.reason]} {record.lost_to}"
+    if record.late_behind is not None:
+        words += ", late" if record.late_behind == record.lost_to else f", late behind {record.late_behind}"
+    return words + ("" if record.merged else ", not merged yet") + (", version unusable" if record.invalid else "")
+
+
+def _action(record: ExplainedRecord) -> str:
+    at = "" if record.cleaner_at is None else f" {record.cleaner_at:%Y-%m-%d %H:%M}"
+    return ACTIONS[record.cleaner] + at
+
+
+def what_if(result: WhatIf) -> None:
+    """How many keys another rule would give another record, and the first of them."""
+    line(
+        f"{result.topic}: under {result.to_rule} in place of {result.from_rule}, {result.changed} of {count(result.keys, 'key')} would have"
+        f" another record; {result.deleted} would be deleted, {result.live_again} live again"
+    )
+    if result.examples:
+        columns = ["partition", "key", "offset now", "offset then"]
+        table(columns, [[one["partition"], one["key"], one["from_offset"], one["to_offset"]] for one in result.examples])
+    if result.incomplete:
+        places = ", ".join(map(str, result.incomplete))
+        say(
+            f"The log of partition {places} no longer holds every record: what left it could not be compared, and the rule cannot be changed."
+        )
 
 
 def requeued(result: Requeued) -> None:

@@ -12,7 +12,8 @@ import typer
 from lakelog.cli import output
 from lakelog.cli.context import Call, Delimiter, Encoding, Engine, Name, verb
 from lakelog.cli.failure import spoken
-from lakelog.errors import InvalidConfig, InvalidRequest
+from lakelog.cli.input import settings_of
+from lakelog.errors import InvalidRequest
 from lakelog.model.config import parse
 from lakelog.model.names import check_topic_name
 
@@ -45,7 +46,7 @@ def create(
     from lakelog.inputs.inference import types_like
 
     check_topic_name(topic)
-    settings = parse(_pairs(setting))
+    settings = parse(settings_of(setting))
     if like is None:
         if key_columns or dry_run:
             raise InvalidRequest("--key-columns and --dry-run go with --like FILE.")
@@ -144,15 +145,5 @@ def upgrade_lake(call: Call) -> None:
     call.answer(call.lake().upgrade(), output.upgraded)
 
 
-def _pairs(settings: Sequence[str] | None) -> dict[str, str | None]:
-    pairs: dict[str, str | None] = {}
-    for text in settings or []:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise InvalidConfig(f"--config {text}: write NAME=VALUE. (A lakelog.toml is named before the command: lakelog --config FILE …)")
-        pairs[name.strip()] = value
-    return pairs
-
-
 def _changes(settings: Sequence[str] | None, unset: Sequence[str] | None) -> dict[str, str | None]:
-    return {**_pairs(settings), **dict.fromkeys(unset or [])}
+    return {**settings_of(settings), **dict.fromkeys(unset or [])}

@@ -61,7 +61,7 @@ def compared(log: TopicLog, base: Base | None = None, share: float = 1.0) -> Com
     from pyspark.sql import functions as F
 
     state = stored(log.spark, log.silver)
-    wanted = _sampled(_winners(log, state.next, base, share), share)
+    wanted = _sampled(winners(log, state.next, base, share), share)
     have = _sampled(silver.rows(log), share).select(
         F.col("partition").alias("s_partition"), F.col("key").alias("s_key"), F.col("offset").alias("s_offset"),
         F.col("tombstone").alias("s_tombstone"), _content().alias("s_content"),
@@ -115,8 +115,18 @@ def _sampled(rows: DataFrame, share: float) -> DataFrame:
     return rows if share >= 1 else rows.filter(F.pmod(F.xxhash64("partition", "key"), F.lit(PARTS)) < round(share * PARTS))
 
 
-def _winners(log: TopicLog, ends: dict[int, int], base: Base | None, share: float) -> DataFrame:
-    """The first of each key by the rule, of the base's rows and the log's records from there to ``ends``."""
+def winners(log: TopicLog, ends: Mapping[int, int], base: Base | None = None, share: float = 1.0, *, remembered: bool = True) -> DataFrame:
+    """The first of each key by the rule, of the base's rows and the log's records from there to ``ends``.
+
+    Args:
+        log: the topic.
+        ends: partition to the end of what is folded.
+        base: what stands for the log below its end offsets.
+        share: of the keys.
+        remembered: records that are older than a delete whose version silver remembers lose to it.
+
+    Cost: one pass over the log from the base on, a shuffle and sort by key.
+    """
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
@@ -132,7 +142,7 @@ def _winners(log: TopicLog, ends: dict[int, int], base: Base | None, share: floa
         rows = rows.unionAll(_sampled(base.rows, share).select(*columns))
     # A delete that the cleaner removed is no row of either side, but what is older than it loses to it.
     rows = rows.withColumn("remembered", F.lit(False))
-    if log.rule.versioned:
+    if remembered and log.rule.versioned:
         rows = rows.unionAll(_sampled(silver.remembered(log), share).select(*columns, F.lit(True)))
     rows = rows.withColumn("content", _content())
     keys = Window.partitionBy("partition", "key")

@@ -5,7 +5,7 @@ ordering.py: which record is the latest. config.py: the settings. topic_log.py: 
 where a batch goes in the log. steps.py: where a bounded merge ends. expectations.py: expected offsets. log_state.py: what a partition's log
 says of itself. widening.py: how types may change. snapshot_id.py: what names a snapshot, and which of them go. point_in_time.py: a version,
 a time or a snapshot. positions.py: where a reader stands on the log. kinds.py: types in Spark's words, where Spark is not there.
-queries.py: which statements are queries.
+queries.py: which statements are queries. json_values.py: values of rows as JSON has them.
 
 May import `lakelog.errors` alone.
 """

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakelog.errors import InvalidRequest
+from lakelog.inputs.keys import named
 from lakelog.model.config import did_you_mean
 from lakelog.model.names import quoted
 from lakelog.model.records import HEADERS, flat_columns
@@ -55,7 +56,7 @@ class Selection:
         if self.rule is not None:
             tests.append(F.array_contains(F.coalesce("rules", F.array().cast("array<string>")), self.rule) | (F.col("reason") == self.rule))
         if self.key is not None:
-            tests.append(is_key(self.key, key))
+            tests.append(named(rows.sparkSession, self.key, key).test())
         for name, wanted in (("partition", self.partition), ("source", self.source), ("token", self.token)):
             if wanted is not None:
                 tests.append(F.col(name) == F.lit(wanted))
@@ -64,23 +65,6 @@ class Selection:
         for test in tests:
             rows = rows.filter(test)
         return rows
-
-
-def is_key(key: Any, kind: DataType) -> Column:
-    """Whether a row's key is this one: a value of Python's, of a STRUCT a dict of all its fields."""
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import StructType
-
-    if isinstance(kind, StructType):
-        if not isinstance(key, Mapping) or set(key) != set(kind.names):
-            raise InvalidRequest(f"key={key!r}: it is a dict of {', '.join(kind.names)}.")
-        found = F.lit(True)
-        for one in kind.fields:
-            found = found & F.col("key")[one.name].eqNullSafe(F.lit(key[one.name]).cast(one.dataType))
-        return found
-    if kind.simpleString() == "binary" and isinstance(key, str):
-        key = key.encode()
-    return F.col("key").eqNullSafe(F.lit(key).cast(kind))
 
 
 @dataclass(frozen=True)

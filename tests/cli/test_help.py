@@ -25,8 +25,8 @@ LAST = ["quarantine list", "quarantine requeue", "quarantine drop", "clean", "ma
 
 def commands(cli: Cli) -> list[str]:
     """Every command there is, by the help itself."""
-    names = re.findall(r"^  (\w+)  ", cli("--help").out.partition("Commands:")[2], re.MULTILINE)
-    inside = {group: re.findall(r"^  (\w+)  ", cli(f"{group} --help").out.partition("Commands:")[2], re.MULTILINE) for group in GROUPS}
+    names = re.findall(r"^  ([\w-]+)  ", cli("--help").out.partition("Commands:")[2], re.MULTILINE)
+    inside = {group: re.findall(r"^  ([\w-]+)  ", cli(f"{group} --help").out.partition("Commands:")[2], re.MULTILINE) for group in GROUPS}
     return [one for name in names for one in ([f"{name} {sub}" for sub in inside[name]] if name in inside else [name])]
 
 

@@ -22,7 +22,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "": ("reading", "retention", "topic", "commit_log"),
     "native": ("rows", "table", "log", "latest", "topic", "query"),
     "transfer": ("manifest", "export", "load"),
-    "cleaning": ("plan", "checkpoint", "segments", "winners", "dropping", "tombstones", "clean", "retention", "roll", "verbs"),
+    "cleaning": ("plan", "checkpoint", "segments", "winners", "dropping", "tombstones", "clean", "retention", "roll", "contest", "explain", "verbs"),
     "operations": ("create", "configure", "delete", "repair", "upgrade", "truncate", "intents"),
     "readers": ("validate", "read", "bootstrap", "positions", "lag"),
     "snapshots": ("registry", "keeping", "take", "point", "plan", "restore", "maintain", "verbs"),
@@ -32,14 +32,14 @@ FLOORS: dict[str, tuple[str, ...]] = {
     ),
     "latest": ("progress", "fold", "compare", "fill", "silver", "upsert", "evolution", "merge", "views", "status", "recompute", "verify"),
     "log": ("rows", "notes", "inspection", "tail", "tokens", "conditions", "guard", "state", "cut", "bronze", "extent", "append", "bulk"),
-    "inputs": ("files", "csv", "arrow", "values", "ndjson", "fitting", "sources", "inference", "refusal", "screening", "staging", "identity"),
+    "inputs": ("files", "csv", "arrow", "values", "ndjson", "fitting", "sources", "inference", "refusal", "screening", "staging", "identity", "keys"),
     "delta": (
         "prerequisites", "session", "errors", "location", "lock", "statement", "plans", "commit_file", "commits", "table_properties",
         "filesystem", "tables", "past",
     ),
     "model": (
         "names", "config", "kinds", "queries", "records", "row_rules", "ordering", "topic_log", "expectations", "log_state",
-        "segments", "steps", "snapshot_id", "point_in_time", "widening", "positions",
+        "segments", "steps", "snapshot_id", "point_in_time", "widening", "positions", "json_values",
     ),
     "ground": ("errors", "results", "reader_results", "quality_results", "cleaning_results"),
 }  # fmt: skip
@@ -55,12 +55,12 @@ COLLECTORS = (
     "inputs.refusal", "inputs.staging", "log.tail", "log.tokens", "log.conditions", "log.inspection",
     "log.bronze", "log.bulk",
     "latest.compare", "latest.fill", "latest.progress", "latest.upsert", "latest.status", "latest.recompute", "operations.repair",
-    "operations.truncate", "cleaning.checkpoint", "cleaning.segments", "cleaning.winners", "cleaning.dropping",
+    "operations.truncate", "cleaning.checkpoint", "cleaning.segments", "cleaning.winners", "cleaning.dropping", "cleaning.explain",
     "readers.read", "readers.positions", "readers.lag",
     "snapshots.registry", "snapshots.plan", "log.extent",
     "quality.quarantine", "quality.verdicts", "quality.merge_gate", "quality.audit", "quality.profile", "quality.requeue", "quality.expectations",
     "log.cut",
-    "lake.lake_table", "inputs.arrow", "inputs.csv", "inputs.inference", "inputs.files", "cli.rows",
+    "lake.lake_table", "inputs.arrow", "inputs.keys", "inputs.csv", "inputs.inference", "inputs.files", "cli.rows",
 )  # fmt: skip
 BANNED_CALLS = {
     "get_type_hints": "inspect.signature with eval_str: Python 3.10 wraps what has the default None in another Optional, options are lost",

@@ -408,6 +408,7 @@ def _export(operation: Operation, lake: Lake, other_first: bool, begun: bool) ->
     copy.merge()
     merged = [MERGED, WAITING, *([LATER] if first != ENDS else [])]
     assert latest(copy) == wanted(*merged)
+    topic.merge()
     holds(topic, MERGED, WAITING, *([LATER] if other_first else []))
 
 

@@ -1,0 +1,78 @@
+"""One key that somebody names, read as an append reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakelog.delta.statement import interpreted
+from lakelog.errors import InvalidRequest
+from lakelog.inputs.sources import requested
+from lakelog.model.json_values import plain
+from lakelog.model.records import Types
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, SparkSession
+    from pyspark.sql.types import DataType
+
+
+@dataclass(frozen=True)
+class NamedKey:
+    """A key as the tables hold it, with its type and place: the hash by which a record without a partition finds its own."""
+
+    value: Any
+    kind: DataType
+    hash: int
+
+    @property
+    def shown(self) -> Any:
+        """The key as JSON has it."""
+        return plain(self.value, self.kind)
+
+    def test(self, column: str = "key") -> Column:
+        """Whether a row's key is this one."""
+        from pyspark.sql import functions as F
+        from pyspark.sql.types import StructType
+
+        if not isinstance(self.kind, StructType):
+            return F.col(column).eqNullSafe(_literal(self.value, self.kind))
+        found = F.col(column).isNotNull()
+        for index, one in enumerate(self.kind.fields):
+            found = found & F.col(column)[one.name].eqNullSafe(_literal(self.value[index], one.dataType))
+        return found
+
+
+def _literal(value: Any, kind: DataType) -> Column:
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StructType
+
+    if value is None:
+        return F.lit(None).cast(kind)
+    if isinstance(kind, StructType):
+        fields = [_literal(value[index], one.dataType).alias(one.name) for index, one in enumerate(kind.fields)]
+        return F.struct(*fields).cast(kind)
+    return F.lit(value).cast(kind)
+
+
+def named(spark: SparkSession, key: Any, kind: DataType) -> NamedKey:
+    """A key as a record would have it: a value of Python's or as NDJSON has it, of a STRUCT a dict of all its fields.
+
+    Raises:
+        InvalidRequest: it is none of the topic's type.
+
+    Cost: one Spark job over one row.
+    """
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StringType, StructType
+
+    if isinstance(kind, StructType) and (not isinstance(key, Mapping) or set(key) != set(kind.names)):
+        raise InvalidRequest(f"key={key!r}: it is a dict of {', '.join(kind.names)}.")
+    if key is None:
+        raise InvalidRequest("key=None: every record of a topic has a key.")
+    rows = requested(spark, [{"key": key}], None, Types(kind, StringType())).rows
+    with interpreted(spark):
+        row = rows.select("key", "problem", F.xxhash64("key").alias("hash")).collect()[0]
+    if row["problem"] is not None:
+        raise InvalidRequest(f"key={key!r}: {row['problem'].partition(chr(9))[2]}")
+    return NamedKey(row["key"], kind, row["hash"])

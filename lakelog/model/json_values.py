@@ -1,0 +1,41 @@
+"""Values of rows as JSON has them, the same everywhere: what the command line prints, and what answers carry."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import math
+from decimal import Decimal
+from typing import Any
+
+
+def plain(value: Any, kind: Any) -> Any:
+    """A value of a row as JSON has it: times ISO 8601 in UTC, octets as text where they are text, else ``{"hex": …}``; ``kind``: its type."""
+    if value is None:
+        return None
+    name = kind.typeName()
+    if name == "timestamp":
+        return value.astimezone(datetime.timezone.utc).isoformat().replace("+00:00", "Z")
+    if name == "struct":
+        return {field.name: plain(value[index], field.dataType) for index, field in enumerate(kind.fields)}
+    if name == "array":
+        return [plain(item, kind.elementType) for item in value]
+    if name == "map":
+        return {str(plain(key, kind.keyType)): plain(item, kind.valueType) for key, item in value.items()}
+    if name == "binary":
+        return octets(bytes(value))
+    if isinstance(value, Decimal):
+        # As text, all of them: not every reader of JSON keeps the digits of a number.
+        return f"{value:f}"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if isinstance(value, (str, int, float)) else str(value)
+
+
+def octets(value: bytes) -> Any:
+    """Octets as the record format has them: text where they are printable UTF-8, else ``{"hex": …}``."""
+    with contextlib.suppress(UnicodeDecodeError):
+        text = value.decode("utf-8")
+        if text.isprintable():
+            return text
+    return {"hex": value.hex()}
