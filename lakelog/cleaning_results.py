@@ -193,3 +193,42 @@ class WhatIf(Result):
     live_again: int
     examples: list[dict[str, Any]]
     incomplete: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Holder(Result):
+    """What still holds an erased key: where, in how many files (None: not counted), until when, and what is to be done."""
+
+    where: str
+    files: int | None
+    until: datetime.datetime | None
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Erased(Result):
+    """The receipt of an erased key, which is named by its digest alone; with ``dry_run`` what would be removed.
+
+    ``erased_at``: when it was erased first; None where it never was. ``removed``: table to rows: ``log``, ``silver``, ``quarantine``, ``verdicts``
+    (rules whose verdict quoted it). ``was_live``: it had a live row. ``snapshots``: those that became tables of their own without it. ``held``: what
+    still holds it; ``complete``: nothing does. ``unread``: rows of the quarantine that are no records, which are not searched.
+    """
+
+    topic: str
+    digest: str
+    dry_run: bool
+    erased_at: datetime.datetime | None
+    removed: dict[str, int]
+    was_live: bool
+    snapshots: list[str]
+    held: list[Holder]
+    unread: int
+
+    @property
+    def complete(self) -> bool:
+        """Whether no table, snapshot or old file holds the key any more, as far as lakelog knows them."""
+        return self.erased_at is not None and not self.dry_run and not self.held
+
+    def to_dict(self) -> dict[str, object]:
+        """As `Result.to_dict`, with ``complete``."""
+        return {**super().to_dict(), "complete": self.complete}

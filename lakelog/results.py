@@ -204,10 +204,29 @@ class PartitionStatus(Result):
 
 
 @dataclass(frozen=True)
+class CleaningStatus(Result):
+    """What there is for the log cleaner to do. Sizes are octets of keys, values and headers; ages are milliseconds.
+
+    ``log_bytes``: of all segments above the log start; ``dirty_ratio``: of the partition that is dirtiest, the share of its closed segments that was
+    never cleaned; ``overdue_ms``: for how long a segment waits beyond ``max.compaction.lag.ms``; ``tombstones_due``: tombstones of the latest table
+    whose delete horizon has come. Of the last clean: ``cleaned_age_ms`` (None: there was none), the log's size ``bytes_before`` and ``bytes_after``.
+    """
+
+    log_bytes: int
+    dirty_ratio: float
+    overdue_ms: int
+    tombstones_due: int
+    cleaned_age_ms: int | None = None
+    bytes_before: int | None = None
+    bytes_after: int | None = None
+
+
+@dataclass(frozen=True)
 class TopicStatus(Result):
     """Where a topic stands. Ages are milliseconds; ``counts`` are totals since the topic was created (or rebuilt).
 
-    ``intent``: the operation over several tables that was begun and is not finished; the next writing verb finishes it. ``last_verdict``: what
+    ``cleaning``: what there is for the cleaner. ``intent``: the operation over several tables that was begun and is not finished; the next
+    writing verb finishes it. ``last_verdict``: what
     the newest gate or audit said (run, door, outcome, version, at); ``good_version``: the newest version of the latest table that passed an audit.
     """
 
@@ -227,6 +246,7 @@ class TopicStatus(Result):
     intent: str | None = None
     last_verdict: dict[str, Any] | None = None
     good_version: int | None = None
+    cleaning: CleaningStatus | None = None
 
 
 @dataclass(frozen=True)

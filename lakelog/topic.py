@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from lakelog.cleaning import segments
 from lakelog.cleaning.verbs import CleaningVerbs
 from lakelog.delta import table_properties
 from lakelog.delta.lock import LOCKED
@@ -467,7 +468,10 @@ class Topic(LogRetention, SnapshotVerbs, QualityVerbs, CleaningVerbs):
     def status(self) -> TopicStatus:
         """Where the topic stands, and what its gates and audits last said.
 
-        Cost: six small Spark jobs; silver's flags, the control rows of the log and the lake's verdicts are read.
+        Cost: eight small Spark jobs; silver's flags, the control rows of the log and the lake's verdicts are read.
         """
         self.refresh()
-        return self._with_verdicts(status.status(self.log, self.name, now=self.clock()))
+        now = self.clock()
+        found, due = status.status(self.log, self.name, now=now)
+        held = segments.read(self.log, log_end(self.log, pin=True))
+        return self._with_verdicts(replace(found, cleaning=segments.cleaning_status(held, self.config, due=due, now=now)))

@@ -18,26 +18,32 @@ from lakelog.model.topic_log import TopicLog
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A partition's checkpoint: the first dirty offset, when, and segment to (records, octets) of what cleans have left below it."""
+    """A partition's checkpoint: the first dirty offset, when, and segment to (records, octets) of what cleans have left below it.
+
+    ``before`` and ``after``: octets of the partition's log before that clean and after it, where they are known.
+    """
 
     sequence: int
     dirty: int
     at: int
     segments: Mapping[int, tuple[int, int]]
+    before: int | None = None
+    after: int | None = None
 
     @classmethod
     def none(cls, start: int) -> Checkpoint:
         """That of a log that was never cleaned."""
         return cls(0, start, 0, {})
 
-    def next(self, dirty: int, now: int, segments: Mapping[int, tuple[int, int]]) -> Checkpoint:
+    def next(self, dirty: int, now: int, segments: Mapping[int, tuple[int, int]], *, before: int, after: int) -> Checkpoint:
         """The one that follows."""
-        return Checkpoint(self.sequence + 1, dirty, now, segments)
+        return Checkpoint(self.sequence + 1, dirty, now, segments, before, after)
 
     def row(self, partition: int, epoch: int, topic: str, batch: str) -> tuple[Any, ...]:
         """The checkpoint as a control row."""
         held = [[base, *sizes] for base, sizes in sorted(self.segments.items())]
-        content = {"type": "checkpoint", "topic": topic, "sequence": self.sequence, "dirty": self.dirty, "at": self.at, "segments": held}
+        content: dict[str, Any] = {"type": "checkpoint", "topic": topic, "sequence": self.sequence, "dirty": self.dirty, "at": self.at}
+        content |= {"segments": held, "before": self.before, "after": self.after}
         return control_row(partition, CLEANER_SEGMENT, -1 - self.sequence, epoch, content, batch)
 
 
@@ -52,10 +58,11 @@ def checkpoints(log: TopicLog, at: int) -> dict[int, tuple[int, Checkpoint]]:
     newest = rows.groupBy("partition").agg(F.min_by(F.struct("epoch", "control"), "offset").alias("newest"))
     with tables.door(log.table), interpreted(log.spark):
         found = newest.collect()
-    return {row["partition"]: (row["newest"]["epoch"], _read(row["newest"]["control"])) for row in found}
+    return {row["partition"]: (row["newest"]["epoch"], of_control(row["newest"]["control"])) for row in found}
 
 
-def _read(control: str) -> Checkpoint:
+def of_control(control: str) -> Checkpoint:
+    """The checkpoint that a control row says."""
     said = json.loads(control)
     held = {base: (records, octets) for base, records, octets in said["segments"]}
-    return Checkpoint(said["sequence"], said["dirty"], said["at"], held)
+    return Checkpoint(said["sequence"], said["dirty"], said["at"], held, said.get("before"), said.get("after"))

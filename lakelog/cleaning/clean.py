@@ -238,7 +238,11 @@ def _write_checkpoints(log: TopicLog, made: Plan, errors: Mapping[int, str]) -> 
             sizes[base] = (segment.records - gone.records, segment.octets - gone.octets)
         if index in errors or (dirty, sizes) == (mark.dirty, dict(mark.segments)) or end.tails[index].epoch != made.end.tails[index].epoch:
             continue
-        rows.append(mark.next(dirty, made.now, sizes).row(index, end.tails[index].epoch, log.uuid, uuid.uuid4().hex))
+        before = sum(one.octets for one in log_.segments if one.end > log_.start)
+        after = before - sum(gone.octets for (partition, _), gone in made.drops.items() if partition == index)
+        rows.append(
+            mark.next(dirty, made.now, sizes, before=before, after=after).row(index, end.tails[index].epoch, log.uuid, uuid.uuid4().hex)
+        )
     if rows:
         text = note("clean", id=uuid.uuid4().hex, checked=end.version, ends=end.ends())
         frame = control_frame(log.spark, log.types, rows, made.now)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from lakelog.cleaning.checkpoint import Checkpoint, checkpoints
-from lakelog.cleaning.plan import PartitionLog, Segment
+from lakelog.cleaning.checkpoint import Checkpoint, checkpoints, of_control
+from lakelog.cleaning.plan import PartitionLog, Segment, decide
 from lakelog.delta import tables
 from lakelog.delta.statement import interpreted
+from lakelog.log.rows import CLEANER_SEGMENT
 from lakelog.log.tail import LogEnd
+from lakelog.model.config import TopicConfig
 from lakelog.model.topic_log import TopicLog
+from lakelog.results import CleaningStatus
 
 
 @dataclass(frozen=True)
@@ -26,8 +32,11 @@ def read(log: TopicLog, end: LogEnd) -> Segments:
     Cost: two small Spark jobs: of files with records the control rows are read. Where appends of an older lakelog wrote no largest time, the times
     of those segments' records.
     """
-    known = checkpoints(log, end.version)
-    held = _by_batches(log, end)
+    return assembled(_by_batches(log, end), checkpoints(log, end.version), end)
+
+
+def assembled(held: Mapping[int, Sequence[Segment]], known: Mapping[int, tuple[int, Checkpoint]], end: LogEnd) -> Segments:
+    """The segments as their appends left them and the newest checkpoints (with their epochs), put together."""
     logs, marks = {}, {}
     for index, tail in sorted(end.tails.items()):
         epoch, mark = known.get(index, (tail.epoch, Checkpoint.none(tail.state.start)))
@@ -83,3 +92,40 @@ def _largest_times(log: TopicLog, at: int, wanted: list[tuple[int, int]]) -> dic
     with tables.door(log.table):
         found = rows.groupBy("partition", "segment").agg(F.max(time).alias("largest")).collect()
     return {(row["partition"], row["segment"]): row["largest"] for row in found}
+
+
+def of_control_rows(rows: Iterable[tuple[int, int, int, int, str]], end: LogEnd) -> Segments:
+    """`read`, of a log's control rows that are at hand: (partition, segment, offset, epoch, control).
+
+    Where appends of an older lakelog wrote no largest time, the first record's stands for it.
+    """
+    batches: dict[tuple[int, int], list[tuple[int, dict[str, Any]]]] = {}
+    marks: dict[int, tuple[int, int, str]] = {}
+    for partition, segment, offset, epoch, control in rows:
+        if segment >= 0:
+            batches.setdefault((partition, segment), []).append((offset, json.loads(control)))
+        elif segment == CLEANER_SEGMENT and offset < marks.get(partition, (0,))[0]:
+            marks[partition] = (offset, epoch, control)
+    held: dict[int, list[Segment]] = {}
+    for (partition, base), said in sorted(batches.items()):
+        ordered = [content for _, content in sorted(said, key=lambda one: one[0])]
+        first = next((one for one in ordered if one.get("first") is not None), {})
+        largest = max((one.get("largest") or 0 for one in ordered), default=0) or first.get("first") or 0
+        first_ms = None if str(first.get("undated", False)).lower() == "true" else first.get("first")
+        size = ordered[-1].get("octets") or 0
+        records = sum(one.get("records") or 0 for one in ordered)
+        held.setdefault(partition, []).append(Segment(base, max(offset for offset, _ in said) + 1, records, size, first_ms, largest))
+    return assembled(held, {index: (epoch, of_control(text)) for index, (_, epoch, text) in marks.items()}, end)
+
+
+def cleaning_status(held: Segments, config: TopicConfig, *, due: int, now: int) -> CleaningStatus:
+    """What there is for the cleaner to do, with ``due`` tombstones of silver. A value; no I/O."""
+    decisions = [decide(one, config, now=now) for one in held.logs.values()]
+    marks = [one for one in held.checkpoints.values() if one.sequence]
+    known = [one for one in marks if one.before is not None and one.after is not None]
+    return CleaningStatus(
+        sum(one.octets for log in held.logs.values() for one in log.segments if one.end > log.start),
+        round(max((one.dirty_ratio for one in decisions), default=0.0), 6), max((one.delay_ms for one in decisions), default=0), due,
+        now - max(one.at for one in marks) if marks else None,
+        sum(one.before or 0 for one in known) if known else None, sum(one.after or 0 for one in known) if known else None,
+    )  # fmt: skip

@@ -7,18 +7,27 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from lakelog.cleaning import clean, explain, retention
+from lakelog.cleaning.receipt import receipt
 from lakelog.cleaning.roll import is_old, roll, rolled
-from lakelog.cleaning_results import Cleaned, Explained, RecordsDeleted, Rolled, WhatIf
+from lakelog.cleaning_results import Cleaned, Erased, Explained, RecordsDeleted, Rolled, WhatIf
 from lakelog.delta.table_properties import PREFIX
-from lakelog.errors import InvalidRequest
+from lakelog.errors import Conflict, InvalidRequest
 from lakelog.inputs.keys import named
+from lakelog.latest import erased
 from lakelog.latest.progress import progress
 from lakelog.log.tail import LogEnd, log_end
-from lakelog.model.config import SETTINGS
+from lakelog.model.config import SETTINGS, TopicConfig
 from lakelog.model.topic_log import TopicLog
+from lakelog.operations import erase as operation
+from lakelog.operations.erase import Target
 from lakelog.operations.truncate import Held
 from lakelog.results import Merged
+from lakelog.snapshots import keeping
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ATTEMPTS = 10
 LOGGER = logging.getLogger("lakelog")
 
 
@@ -26,6 +35,9 @@ class CleaningVerbs:
     """What `Topic` does to keep its log small."""
 
     name: str
+    root: str
+    spark: SparkSession
+    config: TopicConfig
     clock: Callable[[], int]
     partitions: int
     lake_defaults: Callable[[], Mapping[str, str]]
@@ -35,6 +47,8 @@ class CleaningVerbs:
 
         @property
         def log(self) -> TopicLog: ...  # noqa: D102 - Topic has them
+        @property
+        def uuid(self) -> str: ...  # noqa: D102
         def refresh(self) -> None: ...  # noqa: D102
         def merge(self) -> Merged: ...  # noqa: D102
         def _ready(self, *, pin: bool = False) -> LogEnd: ...
@@ -151,6 +165,54 @@ class CleaningVerbs:
         gone = retention.move(self.log, {**end.starts(), partition: start}, now=self.clock()) if start > before else 0
         LOGGER.info("%s: the log of partition %d starts at %d: %d records removed", self.name, partition, start, gone)
         return RecordsDeleted(self.name, partition, before, start, gone)
+
+    def erase(self, key: Any, *, dry_run: bool = False) -> Erased:
+        """Remove a key for good: from the log, the latest table, the quarantine, kept snapshots, and verdicts that quote it; gives a receipt.
+
+        For data that must not be kept, such as a person's. Records of the key in every partition go, whatever their version; offsets, order and the
+        log's end stay. Snapshots that are kept by name, copies, and the newest become tables of their own without the key. The files that
+        held it stay for time travel until their retention is over: ``held`` says where and until when. Call it again then: it removes them, and the
+        receipt is ``complete``. No restore, import or requeue in this lake brings old records of the key back: a list of digests
+        (``_lakelog/erased``) is consulted by each. New records of the key are taken as any others.
+
+        Readers that keep up are not told: append a delete of the key first, where they are to see it go. Readers behind the log's end in a partition
+        that held the key begin anew from the latest table (OFFSET_OUT_OF_RANGE). Not searched: directories of exports, input files, copies that
+        others made, rows of the quarantine that are no records (``unread``), topics that were imported from this one before. (SEMANTICS L55)
+
+        Args:
+            key: as a record would have it; of a STRUCT a dict of all its fields.
+            dry_run: say what would be removed, and change nothing.
+
+        Gives: the receipt (see `Erased`), which names the key by its digest alone. A key that was never there is entered in the list too.
+
+        Raises:
+            InvalidRequest: the key is none of the topic's type.
+            Conflict: other writers were first again and again. What was begun is finished by the next writing command.
+
+        Cost: the key column of all tables and of their old files is read once before and once after; the files that hold the key are written
+        again, snapshots that hold it copied. Appends wait meanwhile. Then VACUUM of the topic's tables and of the lake's verdicts.
+        """
+        end = self._ready(pin=True)
+        target = Target.of(self.log, named(self.spark, key, self.log.types.key))
+        found = operation.find(self.log, target)
+        if dry_run:
+            return receipt(self.log, target, found, dry_run=True, now=self.clock())
+        known = {one.digest for one in erased.entries(self.spark, self.root, self.uuid)}
+        for _ in range(ATTEMPTS):
+            if found.none and target.digest in known:
+                break
+            intent = operation.begin(self.log, target, end, now=self.clock())
+            if intent is not None:
+                operation.carry_out(self.log, log_end(self.log, pin=True), intent, now=self.clock())
+                break
+            end = self._ready(pin=True)
+        else:
+            raise Conflict(f"{self.name}: other writers were first again and again. Nothing was erased; try again later.")
+        keeping.follow(self.log, self.config, now=self.clock())
+        operation.vacuum(self.log, self._ready(pin=True))
+        done = receipt(self.log, target, found, dry_run=False, now=self.clock())
+        LOGGER.info("%s: erased the key %s: %s", self.name, target.digest[:12], done.removed)
+        return done
 
     def explain(self, key: Any, *, config: Mapping[str, Any] | None = None) -> Explained:
         """Why a key has the row it has: its records in the log, which one is the latest, why each other is not, what the cleaner does with each.

@@ -15,7 +15,18 @@ from lakelog.errors import InvalidRequest, LakelogError
 from lakelog.model.config import did_you_mean
 
 if TYPE_CHECKING:
-    from lakelog.results import Appended, Loaded, Merged, Repaired, TopicDeleted, TopicDescription, TopicStatus, Upgraded, Verified
+    from lakelog.results import (
+        Appended,
+        CleaningStatus,
+        Loaded,
+        Merged,
+        Repaired,
+        TopicDeleted,
+        TopicDescription,
+        TopicStatus,
+        Upgraded,
+        Verified,
+    )
 
 FORMATS = ("table", "json", "csv")
 # What is described fits a page where it is no terminal's.
@@ -238,8 +249,23 @@ def status(topics: Sequence[TopicStatus | Unknown]) -> None:
             version = "" if said["version"] is None else f" (version {said['version']})"
             known = "no audit has passed yet" if good is None else f"the latest table was last good at version {good}"
             line(f"{one.topic}: the last verdict, at the door {said['door']}{version}, is {said['outcome']}; {known}.")
+        if one.cleaning is not None and (
+            one.cleaning.dirty_ratio or one.cleaning.tombstones_due or one.cleaning.cleaned_age_ms is not None
+        ):
+            line(f"{one.topic}: {_cleaning(one.cleaning)}.")
         if one.intent is not None:
             say(f"{one.topic}: the operation {one.intent} was begun and is not finished; the next command that writes finishes it.")
+
+
+def _cleaning(one: CleaningStatus) -> str:
+    """What there is for the cleaner to do, and what it did last."""
+    told = [f"the log holds {count(one.log_bytes, 'octet')}", f"{one.dirty_ratio:.0%} of the closed segments dirty"]
+    told += [f"{count(one.tombstones_due, 'tombstone')} due"] * bool(one.tombstones_due)
+    told += [f"overdue for {age(one.overdue_ms)}"] * bool(one.overdue_ms)
+    if one.cleaned_age_ms is not None:
+        size = "" if one.bytes_before is None else f": {one.bytes_before:,} -> {one.bytes_after:,} octets"
+        told.append(f"last clean {age(one.cleaned_age_ms)} ago{size}")
+    return ", ".join(told)
 
 
 def _status_row(one: TopicStatus) -> list[Any]:

@@ -1,4 +1,4 @@
-"""``lakelog snapshot …``, ``restore``, ``maintain`` and ``clean``: states of the latest table named, compared, restored; tables kept small."""
+"""``lakelog snapshot …``, ``restore``, ``maintain``, ``clean`` and ``erase``: states of the latest table named and restored; tables kept small."""
 
 from __future__ import annotations
 
@@ -220,9 +220,34 @@ def clean(
         output.document(done[0].to_dict() if len(done) == 1 else {"cleaned": [one.to_dict() for one in done]})
 
 
+def erase(
+    call: Call,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Its name.")],
+    key: Annotated[str, typer.Argument(metavar="KEY", help="The key, as text or as NDJSON has it.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell where the key is; change nothing.")] = False,
+) -> None:
+    """Remove a key for good, from log, latest table, quarantine and snapshots; asks first. Again: what still holds it."""
+    from lakelog.cli.input import key_of
+
+    target = call.lake([topic], writing=not dry_run).topic(topic)
+    wanted = key_of(key, target)
+    if dry_run or not call.yes:
+        with output.working(f"{topic}: looking for the key"):
+            planned = target.erase(wanted, dry_run=True)
+        if dry_run:
+            return call.answer(planned, told.erased)
+        if any(planned.removed.values()) or planned.snapshots:
+            told.erased(planned, line=output.say)
+            call.confirm(f"Erase this key from {topic} for good")
+    with output.working(f"{topic}: erasing"):
+        done = target.erase(wanted)
+    return call.answer(done, told.erased)
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands of this file to the command line."""
     verb(app, example="lakelog restore orders --to before-migration --yes")(restore)
     verb(app, example="lakelog maintain orders")(maintain)
     verb(app, example="lakelog clean orders --dry-run\n  lakelog clean orders --roll")(clean)
+    verb(app, example="lakelog erase customers c-1017 --dry-run\n  lakelog erase customers c-1017 --yes")(erase)
     app.add_typer(snapshots, name="snapshot")

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from lakelog.cli.output import cell, count, line, say, spans, table
 
 if TYPE_CHECKING:
-    from lakelog.cleaning_results import Cleaned, Explained, ExplainedRecord, SegmentCleaning, WhatIf
+    from lakelog.cleaning_results import Cleaned, Erased, Explained, ExplainedRecord, SegmentCleaning, WhatIf
     from lakelog.quality_results import Dropped, Initialized, Requeued, Verdict
     from lakelog.results import Maintained, Restored, Snapshot, SnapshotDeleted
 
 # What becomes of tombstones, in words.
 TOMBSTONES = {
-    "stamped": "tombstones given their time", "expired": "tombstones expired", "forgotten": "remembered versions forgotten",
+    "stamped": ("tombstone", "given a delete horizon"), "expired": ("tombstone", "expired"), "forgotten": ("remembered version", "forgotten"),
 }  # fmt: skip
 
 
@@ -95,7 +95,7 @@ def maintained(result: Maintained) -> None:
 def cleaned(result: Cleaned) -> None:
     """What a clean did, or would do: a line, then one a partition and one a segment from which something goes."""
     done = [f"{count(result.records, 'record')} {'would go' if result.dry_run else 'removed'}"]
-    done += [f"{getattr(result, name)} {words}" for name, words in TOMBSTONES.items() if getattr(result, name)]
+    done += [f"{count(getattr(result, name), noun)} {what}" for name, (noun, what) in TOMBSTONES.items() if getattr(result, name)]
     size = f"log {result.octets_before:,} -> {result.octets_after:,} B"
     line(f"{result.topic}: {'would clean' if result.dry_run else 'cleaned'}: {', '.join(done)}; {size}")
     for one in result.partitions:
@@ -124,6 +124,28 @@ def _segment(segment: SegmentCleaning) -> str:
         if segment.kept_because in (None, "not-selected")
         else f"kept ({segment.kept_because})"
     )
+
+
+def erased(result: Erased, *, line: Callable[[str], None] = line) -> None:
+    """The receipt of an erased key: what was removed, or would be, and what still holds it until when."""
+    done = [f"{count(rows, 'row')} of {name}" for name, rows in result.removed.items() if rows]
+    shots = [f"{count(len(result.snapshots), 'snapshot')} ({', '.join(result.snapshots)})"] * bool(result.snapshots)
+    what = "would erase" if result.dry_run else "erased"
+    line(f"{result.topic}: {what} {', '.join([*done, *shots]) or 'nothing: no such key'}; key digest {result.digest[:16]}")
+    if result.dry_run:
+        return
+    if result.erased_at is not None:
+        line(
+            f"  on the list of erased keys since {result.erased_at:%Y-%m-%d %H:%M}: no restore, import or requeue brings its old records back"
+        )
+    for one in result.held:
+        files = "" if one.files is None else f" ({count(one.files, 'file')})"
+        until = "" if one.until is None else f" until {one.until:%Y-%m-%d %H:%M}"
+        line(f"  still held by {one.where}{files}{until}. {one.remedy}")
+    if result.unread:
+        line(f"  not searched: {count(result.unread, 'row')} of the quarantine that are no records; look at them with quarantine list")
+    if result.complete:
+        line("  complete: no table, snapshot or old file of the topic holds it")
 
 
 # Why a record is not the latest of its key, and what the cleaner does with it, in words.

@@ -98,6 +98,11 @@ def follow(spark: SparkSession, table: TableRef, settings: TopicConfig, kept_ms:
         table_properties.change(spark, table, wanted)
 
 
+def stored_retention(spark: SparkSession, table: TableRef) -> int:
+    """For how long silver keeps the files that were removed from it, in milliseconds, as its properties say now. No Spark job."""
+    return 1000 * _seconds((table_properties.read(spark, table) or {}).get(RETENTIONS[1]))
+
+
 def _seconds(interval: str | None) -> int:
     """The length of an interval as `delta_properties` writes it; 0 where somebody else wrote it in another way."""
     found = re.fullmatch(r"interval (\d+) seconds", interval or "")

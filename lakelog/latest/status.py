@@ -57,21 +57,29 @@ def outdated(log: TopicLog, name: str) -> dict[str, str]:
     return {"compaction.strategy": f"{says} rebuild once."}
 
 
-def status(log: TopicLog, name: str, *, now: int) -> TopicStatus:
-    """Counts, log ends and progress.
+def status(log: TopicLog, name: str, *, now: int) -> tuple[TopicStatus, int]:
+    """Counts, log ends and progress; and how many tombstones are at their delete horizon.
 
     Cost: five small Spark jobs; of silver the flags are read, of the log its control rows and, where something waits, the waiting records'
     times.
     """
+    from pyspark.sql import functions as F
+
     # In this order: an end read first could lie before what a merge has folded meanwhile.
     state = progress(log.spark, log.silver)
     end = log_end(log)
     ends = end.ends()
     with tables.door(log.silver):
-        held = {row["tombstone"]: row["count"] for row in silver.rows(log).groupBy("tombstone").count().collect()}
+        flags = (
+            silver.rows(log)
+            .groupBy("tombstone")
+            .agg(F.count(F.lit(1)).alias("n"), F.count_if(F.unix_millis("delete_horizon") <= now).alias("due"))
+            .collect()
+        )
+        held, due = {row["tombstone"]: row["n"] for row in flags}, sum(row["due"] for row in flags)
         records = bronze.records(log).count()
         age = _oldest_age(log, state.next, ends, now)
-    return status_of(log, name, state, end, held, records, age)
+    return status_of(log, name, state, end, held, records, age), due
 
 
 def status_of(

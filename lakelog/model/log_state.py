@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-CONFIGURE, REPAIR, DELETE, RESTORE, TRUNCATE = "configure", "repair", "delete", "restore", "truncate"
+CONFIGURE, REPAIR, DELETE, RESTORE, TRUNCATE, ERASE = "configure", "repair", "delete", "restore", "truncate", "erase"
 
 
 @dataclass(frozen=True)

@@ -49,10 +49,13 @@ def progress(table: Table) -> Progress:
     return from_control_rows(table.ref, rows, table.version)  # type: ignore[arg-type]
 
 
-def held(table: Table) -> dict[bool, int]:
-    """How many rows silver holds, by their tombstone flag."""
-    rows = table.records(f"SELECT tombstone, count(*) AS n FROM t WHERE bucket > {CONTROL_BUCKET} AND control IS NULL GROUP BY tombstone")
-    return {row["tombstone"]: row["n"] for row in rows}
+def held(table: Table, now: int) -> tuple[dict[bool, int], int]:
+    """How many rows silver holds, by their tombstone flag, and how many of the tombstones are at their delete horizon."""
+    due = f"sum(CASE WHEN arrow_cast(delete_horizon, 'Int64') <= {1000 * now} THEN 1 ELSE 0 END)"
+    rows = table.records(
+        f"SELECT tombstone, count(*) AS n, {due} AS due FROM t WHERE bucket > {CONTROL_BUCKET} AND control IS NULL GROUP BY tombstone"
+    )
+    return {row["tombstone"]: row["n"] for row in rows}, sum(row["due"] or 0 for row in rows)
 
 
 def last_verdict(root: str, uuid: str) -> tuple[dict[str, Any] | None, int | None]:

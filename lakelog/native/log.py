@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from lakelog.cleaning.segments import Segments, of_control_rows
 from lakelog.errors import InvalidRequest
 from lakelog.log.notes import newest_note
-from lakelog.log.rows import RECORD_COLUMNS, STATE_SEGMENT
+from lakelog.log.rows import CLEANER_SEGMENT, RECORD_COLUMNS, STATE_SEGMENT
 from lakelog.log.tail import LogEnd, clusters, tails_of
 from lakelog.model.kinds import Kind, struct
 from lakelog.model.segments import Tail
@@ -113,6 +114,15 @@ def _ending(ordered: Sequence[str], most: int | None) -> str:
 def count(table: Table) -> int:
     """How many records the log holds."""
     return int(table.records(f"SELECT count(*) AS n FROM t WHERE {IS_RECORD}")[0]["n"])
+
+
+def held_segments(table: Table, end: LogEnd) -> Segments:
+    """The log's segments with their sizes and times, as `cleaning.segments.read` has them; by its control rows."""
+    rows = table.records(
+        f'SELECT "partition", "segment", "offset", "epoch", "control" FROM t WHERE "partition" >= 0 AND "control" IS NOT NULL'
+        f' AND ("segment" >= 0 OR "segment" = {CLEANER_SEGMENT})'
+    )
+    return of_control_rows(((row["partition"], row["segment"], row["offset"], row["epoch"], row["control"]) for row in rows), end)
 
 
 def oldest_age(table: Table, start: Mapping[int, int], ends: Mapping[int, int], now: int) -> int | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from lakelog.cleaning.segments import cleaning_status
 from lakelog.delta import table_properties
 from lakelog.delta.table_properties import IDENTITY, PREFIX
 from lakelog.errors import UNSUPPORTED_FEATURE, NotReady, OffsetOutOfRange, TopicNotFound
@@ -108,9 +109,11 @@ class NativeTopic:
         bronze = Table(self.bronze)
         end = log.log_end(bronze, self.partitions)
         age = log.oldest_age(bronze, state.next, end.ends(), now)
-        found = status_of(self._log(), self.name, state, end, latest.held(silver), log.count(bronze), age)
+        held, due = latest.held(silver, now)
+        found = status_of(self._log(), self.name, state, end, held, log.count(bronze), age)
         said, good = latest.last_verdict(self.root, self.uuid)
-        return replace(found, last_verdict=said, good_version=good)
+        cleaning = cleaning_status(log.held_segments(bronze, end), self.config, due=due, now=now)
+        return replace(found, last_verdict=said, good_version=good, cleaning=cleaning)
 
     def latest(self, at: At = None) -> Rows:
         """As `Topic.latest`, as rows of this process: ``toArrow()``, ``collect()``, or one after the other."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from lakelog.errors import InvalidConfig, TopicNotFound
 from lakelog.log.tail import LogEnd
-from lakelog.model.log_state import CONFIGURE, DELETE, REPAIR, RESTORE, TRUNCATE
+from lakelog.model.log_state import CONFIGURE, DELETE, ERASE, REPAIR, RESTORE, TRUNCATE
 from lakelog.model.topic_log import TopicLog
-from lakelog.operations import configure, delete, repair, truncate
+from lakelog.operations import configure, delete, erase, repair, truncate
 from lakelog.snapshots import restore
 
 
@@ -29,6 +29,8 @@ def finish(log: TopicLog, end: LogEnd, *, now: int) -> None:
         truncate.carry_out(log, end, intent, now=now)
     elif intent.operation == RESTORE:
         restore.carry_out(log, end, intent, now=now)
+    elif intent.operation == ERASE:
+        erase.carry_out(log, end, intent, now=now)
     elif intent.operation == DELETE:
         delete.drop(log.spark, log.root, log.name)
         raise TopicNotFound(f"The topic {log.name} of {log.root} was being deleted, which had been cut off. It is deleted now.")

@@ -16,6 +16,7 @@ from lakelog.delta import tables
 from lakelog.errors import Conflict, InvalidRequest, LakelogError, Refused
 from lakelog.inputs import staging
 from lakelog.inputs.sources import FileOptions, requested
+from lakelog.latest import erased
 from lakelog.latest.progress import progress
 from lakelog.log import bronze, extent, tokens
 from lakelog.log.append import AppendOptions
@@ -112,6 +113,8 @@ def requeue(
     """
     from pyspark.sql import functions as F
 
+    gone = erased.entries(log.spark, log.root, log.uuid)
+    listed, chosen = chosen, lambda: erased.without(listed(), log.uuid, gone)
     finished = settled(log, chosen, append, now=now)
     token = f"requeue-{uuid.uuid4().hex}"
     count = quarantine.claim(log, chosen(), token)

@@ -14,7 +14,7 @@ from lakelog.delta import filesystem, past, table_properties, tables
 from lakelog.delta.lock import held
 from lakelog.delta.table_properties import IDENTITY
 from lakelog.errors import Conflict, NotFound
-from lakelog.latest import silver
+from lakelog.latest import erased, silver
 from lakelog.log.notes import note
 from lakelog.log.tail import LogEnd
 from lakelog.model.names import TableRef
@@ -31,7 +31,7 @@ def maintain(log: TopicLog, end: LogEnd, expired: Sequence[str], *, now: int) ->
     compacted = {"bronze": _optimized_log(log, end), "silver": past.optimize(log.spark, log.silver, "bucket >= 0")}
     promoted = promote(log, now=now)
     keeping.follow(log, log.config, now=now)
-    dropped = _drop_copies(log, registry.entries(log.spark, log.root, log.uuid))
+    dropped = drop_unneeded(log)
     vacuumed = [log.table, log.silver]
     if (table_properties.read(log.spark, log.quarantine) or {}).get(IDENTITY) == log.uuid:
         vacuumed.append(log.quarantine)
@@ -67,28 +67,30 @@ def promote(log: TopicLog, *, now: int) -> list[str]:
         if ages.get(one.version, 0) <= retention:
             continue
         name = f"{COPY}{hashlib.sha256(f'{one.uuid} {one.id.text} {one.version}'.encode()).hexdigest()[:12]}"
-        _copy(log, one, TableRef.of(log.root, log.name, name))
+        copy(log, one, TableRef.of(log.root, log.name, name))
         registry.change(log.spark, log.root, replace(one, copy=name))
         done.append(one.name or one.id.text)
     return done
 
 
-def _copy(log: TopicLog, one: Entry, table: TableRef) -> None:
-    """Make the copy, in one commit; one that is there already is whole."""
+def copy(log: TopicLog, one: Entry, table: TableRef) -> None:
+    """Copy a snapshot into a table, in one commit, without keys that were erased since; one that is there already is whole."""
     if (table_properties.read(log.spark, table) or {}).get(IDENTITY) == log.uuid:
         return
-    rows = past.kept_version(log.spark, log.silver, one.version)
+    own = one.table(log.root)
+    rows = past.kept_version(log.spark, log.silver, one.version) if own is None else tables.read(log.spark, own)
+    rows = erased.without(rows, log.uuid, erased.entries(log.spark, log.root, log.uuid))
     try:
         tables.create(rows, table, partitioned_by=("bucket",), properties=silver.table_settings(log))
     except Conflict:
         table_properties.wait_for(log.spark, table, IDENTITY, log.uuid)
 
 
-def _drop_copies(log: TopicLog, here: Sequence[Entry]) -> list[str]:
-    """Remove copies that no snapshot needs any more; in a catalog those are removed with their snapshot."""
+def drop_unneeded(log: TopicLog) -> list[str]:
+    """Remove copies that no snapshot needs any more; in a catalog those are removed with their snapshot. Returns their names."""
     if log.table.path is None:
         return []
-    needed = {one.copy for one in here}
+    needed = {one.copy for one in registry.entries(log.spark, log.root, log.uuid)}
     found = [name for name in filesystem.names_in(log.spark, f"{log.root}/{log.name}") if name.startswith(COPY) and name not in needed]
     for name in found:
         drop_copy(log, name)

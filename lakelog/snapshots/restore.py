@@ -1,7 +1,8 @@
 """A restore: silver as it was at a snapshot, and the log cut to it (``truncate``) or left to be replayed (``keep``); all or nothing.
 
 The intent is written first: appends under way conflict with it, later ones are refused, and whoever writes next finishes what was cut off. Then:
-quarantine, bronze, silver, silver's properties and columns, the fence in silver's control rows, close. Each step passes over its finished result.
+quarantine, bronze, silver (without the keys that were erased since), silver's properties and columns, the fence in silver's control rows, close.
+Each step passes over its finished result.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 from lakelog.delta import past, table_properties, tables
 from lakelog.errors import Conflict, Damaged, NotFound
-from lakelog.latest import evolution, silver, upsert
+from lakelog.latest import erased, evolution, silver, upsert
 from lakelog.latest.progress import Progress, progress, stored
 from lakelog.log import state
 from lakelog.log.cut import Cut, cut
@@ -129,6 +130,7 @@ def _bring_back(log: TopicLog, order: Order, intent: Intent, *, now: int) -> Non
             return
         try:
             _overwrite(log, order)
+            erased.sweep(log.spark, log.silver, log.uuid, erased.entries(log.spark, log.root, log.uuid))
             properties = {**silver.table_settings(log), **silver.delta_properties(log.config, keeping.kept_ms(log, now=now))}
             held = table_properties.read(log.spark, log.silver) or {}
             if any(held.get(name) != text for name, text in properties.items()):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lakelog.delta import table_properties, tables
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION, IDENTITY, PREFIX
 from lakelog.errors import Damaged, InvalidRequest
-from lakelog.latest import silver
+from lakelog.latest import erased, silver
 from lakelog.latest.progress import Mark, Progress
 from lakelog.log import bronze
 from lakelog.log.rows import schema
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def load(spark: SparkSession, root: str, name: str, directory: str, said: Manifest, defaults: Mapping[str, str], *, now: int) -> None:
     """Make the tables of a topic from an export: silver first, then, in one commit, the log, by which there is a topic of that name.
 
-    Cut off before the log is there, the next call begins anew.
+    Cut off before the log is there, the next call begins anew. Keys of the exported topic that this lake has erased since are left out.
 
     Args:
         spark: the session.
@@ -58,15 +58,18 @@ def load(spark: SparkSession, root: str, name: str, directory: str, said: Manife
         raise InvalidRequest(f"The topic {name} exists already in {root}. Import under another name.", name="TOPIC_ALREADY_EXISTS")
     log = _log(spark, root, name, said, defaults)
     held, starts = _progress(said, log.uuid), {}
+    gone = erased.entries(spark, root, said.uuid)
     latest = spark.read.schema(_silver_schema(log)).parquet(f"{directory.rstrip('/')}/{SILVER}")
+    latest = erased.without(latest, said.uuid, gone)
     rows = _with_control(log, latest).unionAll(silver.control_frame(log, held, now))
     stands = table_properties.read(spark, log.silver) is not None
     tables.create(
         rows, log.silver, partitioned_by=("bucket",), properties=silver.table_settings(log), replace=stands, user_metadata=held.note()
     )  # fmt: skip
     starts = held.next
-    states = {int(index): _state(int(index), one, starts[int(index)], log.uuid) for index, one in said.states.items()}
+    states = {int(index): _state(int(index), one, starts[int(index)], log.uuid, holes=bool(gone)) for index, one in said.states.items()}
     records = spark.read.schema(schema(log.types)).parquet(f"{directory.rstrip('/')}/{LOG}")
+    records = erased.without(records, said.uuid, gone)
     bronze.create(
         spark, table, log.types, partitions=said.partitions, now=now, properties=_properties(said, log.uuid), states=states,
         rows=_renumbered(log, records, said.version),
@@ -102,12 +105,15 @@ def _progress(said: Manifest, identity: str) -> Progress:
     return Progress(marks)
 
 
-def _state(partition: int, said: Mapping[str, object], start: int, identity: str) -> PartitionState:
-    """A partition's state: its log begins at the snapshot's end."""
+def _state(partition: int, said: Mapping[str, object], start: int, identity: str, *, holes: bool) -> PartitionState:
+    """A partition's state: its log begins at the snapshot's end. With ``holes`` records may be missing: those of keys that were erased."""
     number: Callable[[str], int] = lambda name: int(str(said[name]))  # noqa: E731
     epochs = tuple((int(one[0]), int(one[1])) for one in list(said["epochs"]))  # type: ignore[call-overload]
     deletes_from = max(number("deletes_from"), start)
-    return PartitionState(partition, 1, identity, number("epoch"), epochs, number("origin"), start, start, deletes_from)
+    end = number("end") if holes else 0
+    return PartitionState(
+        partition, 1, identity, number("epoch"), epochs, number("origin"), start, max(start, end), max(deletes_from, end)
+    )  # fmt: skip
 
 
 def _silver_schema(log: TopicLog) -> StructType:

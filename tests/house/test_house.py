@@ -22,15 +22,18 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "": ("reading", "retention", "topic", "commit_log"),
     "native": ("rows", "table", "log", "latest", "topic", "query"),
     "transfer": ("manifest", "export", "load"),
-    "cleaning": ("plan", "checkpoint", "segments", "winners", "dropping", "tombstones", "clean", "retention", "roll", "contest", "explain", "verbs"),
-    "operations": ("create", "configure", "delete", "repair", "upgrade", "truncate", "intents"),
+    "cleaning": (
+        "plan", "checkpoint", "segments", "winners", "dropping", "tombstones", "clean", "retention", "roll", "contest", "explain", "receipt",
+        "verbs",
+    ),
+    "operations": ("create", "configure", "delete", "repair", "upgrade", "truncate", "erase", "intents"),
     "readers": ("validate", "read", "bootstrap", "positions", "lag"),
     "snapshots": ("registry", "keeping", "take", "point", "plan", "restore", "maintain", "verbs"),
     "quality": (
         "rowwise", "suites", "folder", "judgement", "expectations", "engine", "conditions", "verdicts", "quarantine", "selection", "requeue",
         "gate", "merge_gate", "audit", "pages", "profile", "verbs",
     ),
-    "latest": ("progress", "fold", "compare", "fill", "silver", "upsert", "evolution", "merge", "views", "status", "recompute", "verify"),
+    "latest": ("erased", "progress", "fold", "compare", "fill", "silver", "upsert", "evolution", "merge", "views", "status", "recompute", "verify"),
     "log": ("rows", "notes", "inspection", "tail", "tokens", "conditions", "guard", "state", "cut", "bronze", "extent", "append", "bulk"),
     "inputs": ("files", "csv", "arrow", "values", "ndjson", "fitting", "sources", "inference", "refusal", "screening", "staging", "identity", "keys"),
     "delta": (
@@ -59,7 +62,7 @@ COLLECTORS = (
     "readers.read", "readers.positions", "readers.lag",
     "snapshots.registry", "snapshots.plan", "log.extent",
     "quality.quarantine", "quality.verdicts", "quality.merge_gate", "quality.audit", "quality.profile", "quality.requeue", "quality.expectations",
-    "log.cut",
+    "log.cut", "latest.erased", "operations.erase",
     "lake.lake_table", "inputs.arrow", "inputs.keys", "inputs.csv", "inputs.inference", "inputs.files", "cli.rows",
 )  # fmt: skip
 BANNED_CALLS = {

@@ -18,7 +18,7 @@ import pytest
 from lakelog import Lake
 from lakelog.delta import table_properties
 from tests.conftest import NOON
-from tests.races.operations import MERGED, MORE, OPERATIONS, WAITING, create, exported, gated, named, records, split
+from tests.races.operations import MERGED, MORE, OPERATIONS, WAITING, create, exported, gated, named, records, segmented, split
 from tests.races.processes import kill, start
 from tests.tables import version_of
 
@@ -43,6 +43,8 @@ LEAST: dict[str, int] = {
     "maintain": 6,
     "cut": 4,
     "commit": 2,
+    "clean": 5,
+    "erase": 6,
     "export": 3,
     "import": 2,
     "aside": 4,
@@ -79,6 +81,8 @@ def templates(spark: SparkSession, folder: Path, names: set[str]) -> dict[str, s
         topic.snapshot("s")
     if "gated" in names:
         gated(Lake(spark, str(folder / "gated" / "lake"), clock=lambda: NOON))
+    if "segments" in names:
+        segmented(Lake(spark, str(folder / "segments" / "lake"), clock=lambda: NOON))
     if "exported" in names:
         shutil.copytree(folder / "sound", folder / "exported")
         exported(Lake(spark, str(folder / "exported" / "lake"), clock=lambda: NOON))
@@ -181,6 +185,14 @@ def test_an_export_and_an_import_killed_at_every_step(spark: SparkSession, tmp_p
     """A directory without its manifest is no export; a topic is there with its log, or not at all."""
     runs = killed(spark, tmp_path, ["export", "import"], every=True)
     assert {name for name, _, steps in runs if steps >= LEAST[name]} == {"export", "import"}
+    assert [wrong for run in runs if (wrong := gone_on(spark, tmp_path, run))] == []
+
+
+@pytest.mark.long
+def test_a_clean_and_an_erasure_killed_at_every_step(spark: SparkSession, tmp_path: Path) -> None:
+    """Nothing is lost, an erased key is gone everywhere, and the second run finishes the first."""
+    runs = killed(spark, tmp_path, ["clean", "erase"], every=True)
+    assert {name for name, _, steps in runs if steps >= LEAST[name]} == {"clean", "erase"}
     assert [wrong for run in runs if (wrong := gone_on(spark, tmp_path, run))] == []
 
 

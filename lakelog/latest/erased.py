@@ -1,0 +1,146 @@
+"""Keys that were erased, by digest: a lake's table ``_lakelog/erased`` (in a catalog ``lakelog_erased``), and rows left out by it.
+
+A row per erasure: the topic's identity, the digest of the key, and how far the log went then (epoch and end offset of each partition). A record of
+the key below that is erased data, wherever it comes from: a version of silver that is restored, a copy, an export. One that is appended later is
+a new record, and stays. The digest is salted with the topic's identity; a key that can be guessed can be guessed from it, so the list names no key
+but is no secret store either.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakelog.delta import table_properties, tables
+from lakelog.delta.lock import LOCKED
+from lakelog.delta.statement import interpreted
+from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION
+from lakelog.errors import Conflict
+from lakelog.model.names import TableRef, literal
+from lakelog.model.records import as_datetime
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+COLUMNS = "uuid STRING, id STRING, digest STRING, epoch INT, ends STRING, erased_at TIMESTAMP"
+MARKS = "e_digest STRING, e_partition INT, e_epoch INT, e_end BIGINT"
+ATTEMPTS = 20
+
+
+@dataclass(frozen=True)
+class Erasure:
+    """One key of a topic erased: ``id`` of the operation, the key's digest, the log's epoch and its ends then; ``at`` in milliseconds."""
+
+    uuid: str
+    id: str
+    digest: str
+    epoch: int
+    ends: Mapping[int, int]
+    at: int
+
+    def row(self) -> tuple[Any, ...]:
+        """The row in the table's columns."""
+        ends = json.dumps({str(index): end for index, end in sorted(self.ends.items())})
+        return (self.uuid, self.id, self.digest, self.epoch, ends, as_datetime(self.at))
+
+
+def digest_sql(uuid: str, key: str = "key") -> str:
+    """The digest of a row's key, in SQL: SHA-256 of the topic's identity and the key as JSON, the same whatever the session's settings."""
+    return f"sha2(concat({literal(f'{uuid} ')}, to_json(struct({key} AS key), map('timeZone', 'UTC', 'ignoreNullFields', 'false'))), 256)"
+
+
+def text_digest(uuid: str, text: str) -> str:
+    """The digest of a key's text, as verdicts quote it."""
+    return hashlib.sha256(f"{uuid} {text}".encode()).hexdigest()
+
+
+def table_of(root: str) -> TableRef:
+    """Where a lake's list is."""
+    return TableRef.of(root, "_lakelog", "erased")
+
+
+def add(spark: SparkSession, root: str, erasure: Erasure) -> None:
+    """Enter an erasure; one whose ``id`` is there stays as it is. Cost: one small MERGE; the first one of a lake makes the table."""
+    table = table_of(root)
+    if table_properties.read(spark, table) is None:
+        try:
+            tables.create(tables.small_frame(spark, COLUMNS, []), table, properties={FORMAT: str(FORMAT_VERSION)})
+        except Conflict:
+            table_properties.wait_for(spark, table, FORMAT)
+    rows = tables.small_frame(spark, COLUMNS, [erasure.row()]).coalesce(1)
+    for attempt in range(ATTEMPTS):
+        try:
+            tables.merge(rows, table, on="t.id = s.id", clauses="WHEN NOT MATCHED THEN INSERT *", scatter=False)
+            return
+        except Conflict as error:
+            if error.name == LOCKED or attempt == ATTEMPTS - 1:
+                raise
+
+
+def entries(spark: SparkSession, root: str, uuid: str) -> list[Erasure]:
+    """The erasures of a topic, oldest first; none where the lake has no list. Cost: at most one small Spark job."""
+    from pyspark.sql import functions as F
+
+    properties = table_properties.read(spark, table_of(root))
+    if properties is None:
+        return []
+    table_properties.require_readable(str(table_of(root)), properties)
+    rows = tables.read(spark, table_of(root)).filter(F.col("uuid") == uuid).withColumn("at", F.unix_millis("erased_at"))
+    with tables.door(table_of(root)), interpreted(spark):
+        found = rows.orderBy("at", "id").collect()
+    return [
+        Erasure(
+            row["uuid"],
+            row["id"],
+            row["digest"],
+            row["epoch"],
+            {int(index): end for index, end in json.loads(row["ends"]).items()},
+            row["at"],
+        )
+        for row in found
+    ]
+
+
+def without(rows: DataFrame, uuid: str, held: Sequence[Erasure]) -> DataFrame:
+    """Rows (``key``, ``partition``, ``epoch``, ``offset``) without the erased ones. Cost: none for no erasures; else a digest a row."""
+    from pyspark.sql import functions as F
+
+    if not held:
+        return rows
+    marks = F.broadcast(_marks(rows.sparkSession, held))
+    within = F.expr(f"e_digest = {digest_sql(uuid)} AND {_below('partition', 'epoch', 'offset')}")
+    return rows.join(marks, within, "left_anti")
+
+
+def sweep(spark: SparkSession, table: TableRef, uuid: str, held: Sequence[Erasure], *, user_metadata: str | None = None) -> int | None:
+    """Delete the erased rows of silver or of a copy of it. Returns the version, None where there were none.
+
+    Raises:
+        Conflict: a commit of another writer touched what this one read.
+
+    Cost: the keys are read; the files with such rows are written again.
+    """
+    if not held:
+        return None
+    return tables.merge(
+        _marks(spark, held), table,
+        on=f"t.bucket >= 0 AND s.e_digest = {digest_sql(uuid, 't.key')} AND {_below('t.partition', 't.epoch', 't.offset')}",
+        clauses="WHEN MATCHED THEN DELETE", scatter=False, user_metadata=user_metadata,
+    )  # fmt: skip
+
+
+def _below(partition: str, epoch: str, offset: str) -> str:
+    return f"e_partition = {partition} AND ({epoch} < e_epoch OR ({epoch} = e_epoch AND {offset} < e_end))"
+
+
+def _marks(spark: SparkSession, held: Sequence[Erasure]) -> DataFrame:
+    """A row per erased key and partition: the furthest of its erasures."""
+    most: dict[tuple[str, int], tuple[int, int]] = {}
+    for one in held:
+        for index, end in one.ends.items():
+            place = (one.digest, index)
+            most[place] = max(most.get(place, (-1, -1)), (one.epoch, end))
+    return tables.small_frame(spark, MARKS, [(*place, *end) for place, end in sorted(most.items())]).coalesce(1)

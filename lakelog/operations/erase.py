@@ -1,0 +1,309 @@
+"""A key erased: from the log, silver, the quarantine, copies of snapshots and verdicts that quote it; by its digest, so that no table names it again.
+
+The intent is written first: appends under way conflict with it, and whoever writes next finishes what was cut off. Then: the list of erased keys
+(`lakelog.latest.erased`), which every restore, import and requeue consults; named snapshots that hold the key become tables of their own
+without it; silver, fenced, so that no merge that knew the key can commit; the log, whose state says first that records will be missing; quarantine
+and verdicts; close. Each step passes over its finished result. The old files of the tables stay until their retention is over (`files_holding`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from lakelog.delta import past, table_properties, tables
+from lakelog.delta.statement import interpreted
+from lakelog.errors import Conflict
+from lakelog.inputs.keys import NamedKey
+from lakelog.latest import erased, silver, upsert
+from lakelog.latest.erased import Erasure, digest_sql, text_digest
+from lakelog.latest.progress import progress
+from lakelog.log import cut, state
+from lakelog.log.notes import note
+from lakelog.log.tail import LogEnd, log_end
+from lakelog.model.log_state import ERASE, Intent
+from lakelog.model.names import TableRef
+from lakelog.model.topic_log import TopicLog
+from lakelog.quality import quarantine, verdicts
+from lakelog.quality.selection import key_text
+from lakelog.snapshots import maintain, registry
+from lakelog.snapshots.registry import Entry
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+ATTEMPTS = 20
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is erased: the digest of the key, and those of the texts by which verdicts quote it."""
+
+    digest: str
+    quoted: tuple[str, ...]
+
+    @classmethod
+    def of(cls, log: TopicLog, key: NamedKey) -> Target:
+        """The target of a key that somebody names. Cost: one Spark job over one row."""
+        from pyspark.sql.types import StructField, StructType
+
+        row = log.spark.createDataFrame([(key.value,)], StructType([StructField("key", key.kind)]))
+        with interpreted(log.spark):
+            found = row.selectExpr(f"{digest_sql(log.uuid)} AS digest", "to_json(struct(key)) AS text").collect()[0]
+        texts = {key_text(found["text"]), json.dumps(key.shown), str(key.shown)}
+        return cls(found["digest"], tuple(sorted(text_digest(log.uuid, text) for text in texts)))
+
+    @classmethod
+    def of_intent(cls, intent: Intent) -> Target:
+        """The target that an intent names."""
+        return cls(intent.arguments["digest"], tuple(intent.arguments["quoted"]))
+
+
+@dataclass(frozen=True)
+class Found:
+    """Where a key is: records of the log by partition, (count, last offset); rows of silver, how many of them live; of the quarantine.
+
+    ``verdicts``: rules whose verdict quotes it. ``snapshots``: names (ids) of those that hold it and can be edited or promoted.
+    ``unread``: rows of the quarantine that could not be read as records, which may quote it unseen.
+    """
+
+    log: Mapping[int, tuple[int, int]]
+    silver: int
+    live: int
+    quarantine: int
+    verdicts: int
+    snapshots: tuple[str, ...]
+    unread: int
+
+    @property
+    def records(self) -> int:
+        """Records in the log."""
+        return sum(count for count, _ in self.log.values())
+
+    @property
+    def none(self) -> bool:
+        """Whether the key is nowhere."""
+        return not (self.log or self.silver or self.quarantine or self.verdicts or self.snapshots)
+
+
+def find(log: TopicLog, target: Target) -> Found:
+    """Look for a key everywhere. Cost: the keys of the log, silver, quarantine and of each named snapshot or copy are read once."""
+    from pyspark.sql import functions as F
+
+    hit = F.expr(f"{digest_sql(log.uuid)} = '{target.digest}'")
+    records = _in_log(log, target)
+    with tables.door(log.silver):
+        rows = tables.read(log.spark, log.silver).filter((F.col("bucket") >= 0) & hit)
+        held = tables.sums(rows, held=F.lit(1), live=F.when(~F.col("tombstone"), 1).otherwise(0))
+    aside = {"held": 0, "unread": 0}
+    if quarantine.exists(log):
+        with tables.door(log.quarantine):
+            unread = F.col("key").isNull() & F.col("raw").isNotNull()
+            aside = tables.sums(
+                tables.read(log.spark, log.quarantine), held=F.when(hit, 1).otherwise(0), unread=F.when(unread, 1).otherwise(0)
+            )
+    quoting = _quoting(log, target)
+    shots = tuple(sorted(one.name or one.id.text for one in _holding(log, target)))
+    return Found(records, held["held"], held["live"], aside["held"], len(quoting), shots, aside["unread"])
+
+
+def _in_log(log: TopicLog, target: Target) -> dict[int, tuple[int, int]]:
+    from pyspark.sql import functions as F
+
+    rows = tables.read(log.spark, log.table).filter((F.col("segment") >= 0) & F.col("control").isNull())
+    found = rows.filter(f"{digest_sql(log.uuid)} = '{target.digest}'").groupBy("partition")
+    with tables.door(log.table):
+        counted = found.agg(F.count(F.lit(1)).alias("records"), F.max("offset").alias("last")).orderBy("partition").collect()
+    return {row["partition"]: (row["records"], row["last"]) for row in counted}
+
+
+def _holding(log: TopicLog, target: Target) -> list[Entry]:
+    """The snapshots that hold the key and are kept by name, are copies, or are the newest, which always stays."""
+    every = registry.entries(log.spark, log.root, log.uuid)
+    entries = [one for one in every if one.name is not None or one.copy is not None or one.id.text == every[-1].id.text]
+    known: dict[tuple[int, str | None], bool] = {}
+    for one in entries:
+        place = (one.version, one.copy)
+        if place not in known:
+            own = one.table(log.root)
+            rows = past.kept_version(log.spark, log.silver, one.version) if own is None else tables.read(log.spark, own)
+            with tables.door(log.silver):
+                known[place] = not rows.filter(f"bucket >= 0 AND {digest_sql(log.uuid)} = '{target.digest}'").isEmpty()
+    return [one for one in entries if known[(one.version, one.copy)]]
+
+
+def begin(log: TopicLog, target: Target, end: LogEnd, *, now: int) -> Intent | None:
+    """Write the intent into every partition of the log. Returns None when the log changed meanwhile, then nothing was written."""
+    state.require_writable(log, end)
+    intent = Intent(ERASE, uuid.uuid4().hex, {"digest": target.digest, "quoted": list(target.quoted), "at": now})
+    states = {index: tail.state.next(intent.id, intent=intent) for index, tail in end.tails.items()}
+    return intent if state.change_state(log, end, states, "intent", now=now) else None
+
+
+def carry_out(log: TopicLog, end: LogEnd, intent: Intent, *, now: int) -> None:
+    """Finish an erasure that was begun; several processes may do so at once.
+
+    Raises:
+        Conflict: other writers were first again and again.
+    """
+    target = Target.of_intent(intent)
+    # Nothing is appended while the intent is open: the ends are the same, whoever goes on.
+    erasure = Erasure(log.uuid, intent.id, target.digest, end.epoch, end.ends(), intent.arguments["at"])
+    erased.add(log.spark, log.root, erasure)
+    held = erased.entries(log.spark, log.root, log.uuid)
+    _snapshots(log, target)
+    _silver(log, intent, held, now=now)
+    _log(log, target, intent, now=now)
+    _others(log, target)
+    state.close(log, intent, now=now)
+
+
+def _snapshots(log: TopicLog, target: Target) -> None:
+    """Snapshots that hold the key become tables of their own without it; the copies that held it go."""
+    changed: list[Entry] = []
+    made: dict[tuple[int, str | None], str] = {}
+    for one in _holding(log, target):
+        place = (one.version, one.copy)
+        if place not in made:
+            text = f"{one.uuid} {one.id.text} {one.version} {one.copy} {target.digest}"
+            made[place] = f"{maintain.COPY}{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+            maintain.copy(log, one, TableRef.of(log.root, log.name, made[place]))
+        changed.append(replace(one, copy=made[place]))
+    registry.change(log.spark, log.root, *changed)
+    needed = {one.copy for one in registry.entries(log.spark, log.root, log.uuid)}
+    for _, name in made:
+        if name is not None and name not in needed:
+            maintain.drop_copy(log, name)
+    # Copies that were cut off before they were entered hold it too.
+    maintain.drop_unneeded(log)
+
+
+def _silver(log: TopicLog, intent: Intent, held: list[Erasure], *, now: int) -> None:
+    """Silver fenced, then without the key: a merge that knew silver as it was cannot commit any more."""
+    for _ in range(ATTEMPTS):
+        before = progress(log.spark, log.silver, from_rows=True)
+        if before.restore != intent.id and not upsert.write_progress(log, before, before.restored(intent.id), now=now):
+            continue
+        try:
+            erased.sweep(log.spark, log.silver, log.uuid, held, user_metadata=json.dumps({"lakelog": ERASE}))
+            return
+        except Conflict as error:
+            if error.name != Conflict.name:
+                raise
+    raise Conflict(f"{log.name}: other writers kept silver from being written. Try again: any writing command goes on with the erasure.")
+
+
+def _log(log: TopicLog, target: Target, intent: Intent, *, now: int) -> None:
+    """The log: its state says that records will be missing, deletes too; then they go. Batch rows stay, so offsets and ends do."""
+    for _ in range(ATTEMPTS):
+        end, found = log_end(log, pin=True), _in_log(log, target)
+        if not found or end.intent is None or end.intent.id != intent.id:
+            return
+        states = {
+            index: end.tails[index].state.next(
+                uuid.uuid4().hex, cleaned=max(end.tails[index].state.cleaned, last + 1), deletes_from=end.tails[index].end
+            )
+            for index, (_, last) in found.items()
+            if end.tails[index].state.cleaned <= last or end.tails[index].state.deletes_from < end.tails[index].end
+        }
+        if states and not state.change_state(log, end, states, ERASE, now=now):
+            continue
+        where = f"partition IN ({', '.join(map(str, sorted(found)))}) AND segment >= 0 AND control IS NULL"
+        try:
+            cut.remove(
+                log, f"{where} AND {digest_sql(log.uuid)} = '{target.digest}'",
+                user_metadata=note(ERASE, id=intent.id, checked=end.version, ends=end.ends()),
+            )  # fmt: skip
+            return
+        except Conflict as error:
+            if error.name != Conflict.name:
+                raise
+    raise Conflict(f"{log.name}: other writers kept the log from being written. Try again: any writing command goes on with the erasure.")
+
+
+def _others(log: TopicLog, target: Target) -> None:
+    """Quarantine and verdicts."""
+    from pyspark.sql import functions as F
+
+    if quarantine.exists(log):
+        one = tables.small_frame(log.spark, "digest STRING", [(target.digest,)]).coalesce(1)
+        hit = f"t.key IS NOT NULL AND {digest_sql(log.uuid, 't.key')} = s.digest"
+        _insist(lambda: tables.merge(one, log.quarantine, on=hit, clauses="WHEN MATCHED THEN DELETE", scatter=False))
+    quoting = _quoting(log, target)
+    if quoting:
+        rows = tables.small_frame(log.spark, "run STRING, rule STRING, keys STRING", quoting).withColumn("uuid", F.lit(log.uuid))
+        _insist(
+            lambda: tables.merge(
+                rows, verdicts.table_of(log.root), on="t.uuid = s.uuid AND t.run = s.run AND t.rule = s.rule",
+                clauses="WHEN MATCHED THEN UPDATE SET t.keys = s.keys", scatter=False,
+            )
+        )  # fmt: skip
+
+
+def _insist(write: Any) -> None:
+    for attempt in range(ATTEMPTS):
+        try:
+            write()
+            return
+        except Conflict:
+            if attempt == ATTEMPTS - 1:
+                raise
+
+
+def _quoting(log: TopicLog, target: Target) -> list[tuple[str, str, str]]:
+    """(run, rule, the keys without the erased one) of verdicts that quote it. Cost: at most one small Spark job."""
+    rows = verdicts.rows(log)
+    if rows is None:
+        return []
+    with tables.door(verdicts.table_of(log.root)), interpreted(log.spark):
+        told = rows.filter("rule IS NOT NULL AND keys IS NOT NULL AND keys != '[]'").select("run", "rule", "keys").collect()
+    found = []
+    for row in told:
+        keys = json.loads(row["keys"])
+        left = [key for key in keys if text_digest(log.uuid, key) not in target.quoted]
+        if len(left) < len(keys):
+            found.append((row["run"], row["rule"], json.dumps(left)))
+    return found
+
+
+def stored_tables(log: TopicLog) -> dict[str, TableRef]:
+    """The tables with the topic's records or keys: bronze, silver, and where there is one the quarantine."""
+    held = {"log": log.table, "silver": log.silver}
+    return {**held, "quarantine": log.quarantine} if quarantine.exists(log) else held
+
+
+def vacuum(log: TopicLog, end: LogEnd) -> None:
+    """Remove the old files whose retention is over, from every table of the topic and from the lake's verdicts."""
+    for table in stored_tables(log).values():
+        past.vacuum(log.spark, table, user_metadata=note("maintain", checked=end.version, ends=end.ends()) if table == log.table else None)
+    if table_properties.read(log.spark, verdicts.table_of(log.root)) is not None:
+        past.vacuum(log.spark, verdicts.table_of(log.root))
+
+
+def files_holding(log: TopicLog, target: Target) -> dict[str, int]:
+    """Table to how many of its data files on storage, those of old versions too, hold a record of the key; catalog tables are left out.
+
+    Cost: the key column of every file is read.
+    """
+    from pyspark.sql import functions as F
+
+    found = {}
+    for name, table in stored_tables(log).items():
+        if table.path is None:
+            continue
+        files: DataFrame = (
+            log.spark.read.schema(f"key {log.types.key.simpleString()}").option("recursiveFileLookup", "true").parquet(table.path)
+        )
+        with tables.door(table):
+            hit = files.filter(f"{digest_sql(log.uuid)} = '{target.digest}'").select(F.col("_metadata.file_path").alias("file")).distinct()
+            found[name] = hit.count()
+    return {name: count for name, count in found.items() if count}
+
+
+def retention_ms(log: TopicLog, name: str) -> int:
+    """For how long a table's removed files stay, in milliseconds; Delta's default is a week."""
+    return silver.stored_retention(log.spark, log.silver) if name == "silver" else 7 * 86_400_000

@@ -1,0 +1,79 @@
+"""A key erased: from log, latest table, quarantine, snapshots and verdicts; its old records do not come back; a receipt says what still holds it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakelog import Lake, Topic
+from lakelog.errors import InvalidRequest, OffsetOutOfRange
+from lakelog.latest import erased
+from tests.conftest import Clock
+
+DAY = 86_400_000
+
+
+def people(topic: Topic, at: Any = None) -> dict[str, str]:
+    return {row["key"]: row["mail"] for row in topic.latest(at=at).collect()}
+
+
+def append(topic: Topic, **mails: str | None) -> None:
+    topic.append([{"key": key, "value": None if mail is None else {"mail": mail}, "partition": 0} for key, mail in mails.items()])
+
+
+def test_an_erased_key_is_gone_and_its_old_records_do_not_come_back(lake: Lake, clock: Clock, tmp_path: Path) -> None:
+    topic = lake.create_topic("people", key="STRING", value="mail STRING", partitions=2)
+    append(topic, ann="a1", bob="b1", eve="e1")
+    first, early = topic.merge().version, topic.position()
+    topic.export(tmp_path / "export")
+    topic.snapshot("before", keep="90 days")
+    append(topic, ann="a2", kim="k1")
+    topic.merge()
+    append(topic, ann="a3", bob="b2")
+    assert topic.read(since=early).records.count() == 4
+
+    ends, version = topic.ends(), topic.status().bronze_version
+    planned = topic.erase("ann", dry_run=True)
+    assert planned.removed == {"log": 3, "silver": 1, "quarantine": 0, "verdicts": 0}
+    assert (planned.snapshots, planned.was_live, planned.erased_at) == (["before"], True, None)
+    assert (topic.status().bronze_version, people(topic)["ann"]) == (version, "a2"), "a dry run changes nothing"
+
+    done = topic.erase("ann")
+    assert (done.removed, done.snapshots, done.complete) == (planned.removed, ["before"], False)
+    assert {one.where.split(" of ")[0] for one in done.held} == {"old files"}
+    assert all(one.files and one.until is not None for one in done.held)
+    assert "ann" not in str(done)
+    assert people(topic) == {"bob": "b1", "eve": "e1", "kim": "k1"}
+    assert people(topic, at="before") == {"bob": "b1", "eve": "e1"}, "a kept snapshot is a table of its own, without it"
+    assert topic.describe_snapshot("before").form == "table"
+    assert topic.ends() == ends
+    topic.merge()
+    assert people(topic) == {"bob": "b2", "eve": "e1", "kim": "k1"}
+    assert topic.verify().problems == []
+    with pytest.raises(OffsetOutOfRange):
+        topic.read(since=early)
+
+    again = topic.erase("ann")
+    assert set(again.removed.values()) == {0}
+    assert not again.complete, "the files are there still"
+    append(topic, ann="new")
+    topic.merge()
+    assert people(topic)["ann"] == "new", "a record that is appended later is a new one"
+
+    topic.restore(first)
+    assert people(topic) == {"bob": "b1", "eve": "e1"}, "silver's old version held it"
+    assert topic.verify().problems == []
+    copy = lake.import_topic(tmp_path / "export", name="copy")
+    assert people(copy) == {"bob": "b1", "eve": "e1"}, "so did the export"
+    assert copy.verify().problems == []
+
+    aside = topic.erase("kim")
+    assert aside.removed == {"log": 0, "silver": 0, "quarantine": 1, "verdicts": 0}, "the restore had put it there"
+    assert topic.quarantined().filter("key = 'kim'").isEmpty()
+    nobody = topic.erase("nobody")
+    assert (set(nobody.removed.values()), nobody.complete) == ({0}, True)
+    assert len(erased.entries(topic.spark, topic.root, topic.uuid)) == 3
+    with pytest.raises(InvalidRequest):
+        topic.erase(None)
