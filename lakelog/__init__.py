@@ -22,7 +22,7 @@ key, the winner under the topic's *ordering rule*. The folders are the architect
 
 Each wing's ``__init__`` says which way data takes through its files. Where a change goes: a new header encoding is an expression in
 ``model/ordering.py`` and a value of ``compaction.header.encoding`` in ``model/config.py``; a new source format is a reader in
-``inputs/sources.py`` that yields a request; a new status figure is a field of ``results.TopicStatus`` computed in ``latest/status.py``.
+``inputs/sources.py`` that yields a request; a new status figure is a field of ``status_results.TopicStatus`` computed in ``latest/status.py``.
 Importing this package imports neither Spark nor Delta. The logger ``lakelog`` tells what verbs did (INFO) and when they try again (WARNING).
 """
 
@@ -32,7 +32,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lakelog.cleaning_results import Cleaned, RecordsDeleted, Rolled
+    from lakelog.cleaning_results import Cleaned, Erased, Explained, Holder, RecordsDeleted, Rolled, WhatIf
     from lakelog.commit_log import CommitLog
     from lakelog.delta.session import local_session
     from lakelog.errors import (
@@ -66,21 +66,20 @@ if TYPE_CHECKING:
         Loaded,
         Maintained,
         Merged,
-        PartitionStatus,
         Repaired,
         Restored,
         Snapshot,
         SnapshotDeleted,
         TopicDeleted,
         TopicDescription,
-        TopicStatus,
         Upgraded,
         Verified,
     )
+    from lakelog.status_results import CleaningStatus, PartitionStatus, TopicStatus
     from lakelog.topic import Topic
 
 _HOMES = {
-    "cleaning_results": ("Cleaned", "RecordsDeleted", "Rolled"),
+    "cleaning_results": ("Cleaned", "Erased", "Explained", "Holder", "RecordsDeleted", "Rolled", "WhatIf"),
     "commit_log": ("CommitLog",),
     "errors": ("Conflict", "Damaged", "ExpectedOffsetMismatch", "FencedEpoch", "GateFailed", "Invalid", "InvalidConfig", "InvalidRecords",
                "InvalidRequest", "LakelogError", "LogIncomplete", "NotFound", "NotReady", "OffsetOutOfRange", "Refused", "TopicNotFound",
@@ -92,19 +91,21 @@ _HOMES = {
     "reader_results": ("Committed", "Exported", "GroupLag", "Lag", "Position", "Truncated", "Validated"),
     "readers.bootstrap": ("Bootstrap",),
     "readers.read": ("Fetched",),
-    "results": ("Appended", "Loaded", "Maintained", "Merged", "PartitionStatus", "Repaired",
-                "Restored", "Snapshot", "SnapshotDeleted", "TopicDeleted", "TopicDescription", "TopicStatus", "Upgraded", "Verified"),
+    "results": ("Appended", "Loaded", "Maintained", "Merged", "Repaired",
+                "Restored", "Snapshot", "SnapshotDeleted", "TopicDeleted", "TopicDescription", "Upgraded", "Verified"),
+    "status_results": ("CleaningStatus", "PartitionStatus", "TopicStatus"),
     "delta.session": ("local_session",),
     "topic": ("Topic",),
 }  # fmt: skip
 __version__ = "0.1.0"
 __all__ = [
-    "Appended", "Bootstrap", "Cleaned", "CommitLog", "Committed", "Conflict", "Damaged", "Dropped", "ExpectedOffsetMismatch", "Exported",
-    "FencedEpoch", "Fetched", "Finding", "GateFailed", "GroupLag", "Initialized", "Invalid", "InvalidConfig", "InvalidRecords",
-    "InvalidRequest", "Lag", "Lake", "LakelogError", "Loaded", "LogIncomplete", "Maintained", "Merged", "NotFound", "NotReady",
-    "OffsetOutOfRange", "OrderingRule", "PartitionStatus", "Position", "RecordsDeleted", "Refused", "Repaired", "Requeued", "Restored", "Rolled",
-    "Snapshot", "SnapshotDeleted", "Topic", "TopicDeleted", "TopicDescription", "TopicNotFound", "TopicStatus", "Truncated", "Upgraded",
-    "Validated", "Verdict", "Verified", "VersionMismatch", "local_session", "types_like",
+    "Appended", "Bootstrap", "Cleaned", "CleaningStatus", "CommitLog", "Committed", "Conflict", "Damaged", "Dropped", "Erased",
+    "ExpectedOffsetMismatch", "Explained", "Exported", "FencedEpoch", "Fetched", "Finding", "GateFailed", "GroupLag", "Holder",
+    "Initialized", "Invalid", "InvalidConfig", "InvalidRecords", "InvalidRequest", "Lag", "Lake", "LakelogError", "Loaded", "LogIncomplete",
+    "Maintained", "Merged", "NotFound", "NotReady", "OffsetOutOfRange", "OrderingRule", "PartitionStatus", "Position", "RecordsDeleted",
+    "Refused", "Repaired", "Requeued", "Restored", "Rolled", "Snapshot", "SnapshotDeleted", "Topic", "TopicDeleted", "TopicDescription",
+    "TopicNotFound", "TopicStatus", "Truncated", "Upgraded", "Validated", "Verdict", "Verified", "VersionMismatch", "WhatIf",
+    "local_session", "types_like",
 ]  # fmt: skip
 
 

@@ -30,11 +30,12 @@ from lakelog.model.topic_log import TopicLog
 from lakelog.operations import configure, intents, repair
 from lakelog.quality.merge_gate import Acceptance
 from lakelog.quality.verbs import QualityVerbs
-from lakelog.results import Appended, Loaded, Merged, Repaired, TopicDescription, TopicStatus, Verified, html_table
+from lakelog.results import Appended, Loaded, Merged, Repaired, TopicDescription, Verified, html_table
 from lakelog.retention import LogRetention
 from lakelog.snapshots import point, take
 from lakelog.snapshots.point import Point
 from lakelog.snapshots.verbs import SnapshotVerbs
+from lakelog.status_results import TopicStatus
 
 if TYPE_CHECKING:
     import pandas
@@ -471,7 +472,5 @@ class Topic(LogRetention, SnapshotVerbs, QualityVerbs, CleaningVerbs):
         Cost: eight small Spark jobs; silver's flags, the control rows of the log and the lake's verdicts are read.
         """
         self.refresh()
-        now = self.clock()
-        found, due = status.status(self.log, self.name, now=now)
-        held = segments.read(self.log, log_end(self.log, pin=True))
-        return self._with_verdicts(replace(found, cleaning=segments.cleaning_status(held, self.config, due=due, now=now)))
+        found, due = status.status(self.log, self.name, now=self.clock())
+        return self._with_verdicts(replace(found, cleaning=segments.cleaning(self.log, due=due, now=self.clock())))

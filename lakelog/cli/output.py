@@ -17,16 +17,15 @@ from lakelog.model.config import did_you_mean
 if TYPE_CHECKING:
     from lakelog.results import (
         Appended,
-        CleaningStatus,
         Loaded,
         Merged,
         Repaired,
         TopicDeleted,
         TopicDescription,
-        TopicStatus,
         Upgraded,
         Verified,
     )
+    from lakelog.status_results import CleaningStatus, TopicStatus
 
 FORMATS = ("table", "json", "csv")
 # What is described fits a page where it is no terminal's.

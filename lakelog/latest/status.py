@@ -14,7 +14,7 @@ from lakelog.log import bronze
 from lakelog.log.tail import LogEnd, log_end
 from lakelog.model.names import TableRef
 from lakelog.model.topic_log import TopicLog
-from lakelog.results import PartitionStatus, TopicStatus
+from lakelog.status_results import PartitionStatus, TopicStatus
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -22,7 +22,8 @@ from lakelog.model.topic_log import TopicLog
 from lakelog.native import latest, log
 from lakelog.native.rows import Rows
 from lakelog.native.table import Table, properties
-from lakelog.results import Snapshot, TopicDescription, TopicStatus
+from lakelog.results import Snapshot, TopicDescription
+from lakelog.status_results import TopicStatus
 
 if TYPE_CHECKING:
     import pandas

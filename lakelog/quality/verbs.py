@@ -20,7 +20,8 @@ from lakelog.quality.merge_gate import Acceptance, MergeGate
 from lakelog.quality.requeue import Mending
 from lakelog.quality.selection import Fix, Selection
 from lakelog.quality_results import Dropped, Initialized, Requeued, Verdict
-from lakelog.results import Appended, TopicStatus
+from lakelog.results import Appended
+from lakelog.status_results import TopicStatus
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -1,17 +1,17 @@
-"""``python -m tests.benchmarks [first|merge|append|snapshot|gate|all]``: what lakelog costs next to the recipes, one table, figures of one run."""
+"""``python -m tests.benchmarks [first|merge|append|snapshot|gate|clean|all]``: what lakelog costs next to the recipes, in one table of one run."""
 
 from __future__ import annotations
 
 import argparse
 
-from tests.benchmarks import append, first, gate, merge, snapshots
+from tests.benchmarks import append, clean, first, gate, merge, snapshots
 from tests.benchmarks.table import head
 
 
 def main() -> None:
     """Parse the arguments and run."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("what", nargs="?", default="all", choices=["first", "merge", "append", "snapshot", "gate", "all"])
+    parser.add_argument("what", nargs="?", default="all", choices=["first", "merge", "append", "snapshot", "gate", "clean", "all"])
     loads = parser.add_argument_group("first")
     loads.add_argument("--records", default="4", help="million records of the first load (default 4)")
     loads.add_argument("--loads", type=int, default=3, help="first loads of each kind (default 3)")
@@ -26,6 +26,9 @@ def main() -> None:
     restores = parser.add_argument_group("snapshot")
     restores.add_argument("--tables", default="0.1,10", help="million keys of the tables compared (default 0.1,10)")
     restores.add_argument("--restores", type=int, default=3, help="restores of each kind (default 3)")
+    cleans = parser.add_argument_group("clean")
+    cleans.add_argument("--scale", type=float, default=1.0, help="of five million records (default 1)")
+    cleans.add_argument("--cleans", type=int, default=2, help="cleans that are measured (default 2)")
     options = parser.parse_args()
     head()
     if options.what in ("first", "all"):
@@ -40,6 +43,8 @@ def main() -> None:
         snapshots.main([int(float(size) * 1_000_000) for size in options.tables.split(",")], options.restores)
     if options.what in ("gate", "all"):
         gate.main(options.rounds)
+    if options.what in ("clean", "all"):
+        clean.main(options.cleans, options.scale)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,98 @@
+"""Law 5, with 1, 3 and 4: a clean changes nothing that anyone can learn from the log, whatever the rule, and however appends, merges, cleans mix."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakelog.latest.progress import progress
+from tests.conftest import Clock
+from tests.laws import topics
+from tests.oracle import Model, Record
+from tests.strategies import CODES, KINDS, Kind, decoded
+
+if TYPE_CHECKING:
+    from lakelog import Lake
+
+HISTORIES, STEPS, DAY = 36, 9, 86_400_000
+
+
+class Cleaned:
+    """A topic with a history in each partition, beside the model, which is never cleaned."""
+
+    def __init__(self, lake: Lake, clock: Clock, kind: Kind) -> None:
+        config = {"segment.bytes": 1, "min.cleanable.dirty.ratio": 0, "delete.retention.ms": DAY}
+        self.kind, self.clock, self.model = kind, clock, Model(kind.rule)
+        self.topic = topics.fresh(lake, kind, partitions=HISTORIES, config=config)
+        self.cleans, self.expired, self.late = Counter[int](), set[int](), set[int]()
+
+    def append(self, dice: random.Random) -> None:
+        """Up to four records more in most partitions."""
+        batch: dict[int, list[Record]] = {
+            index: [decoded(dice.randrange(CODES), struct=self.kind.struct) for _ in range(dice.randint(1, 4))]
+            for index in range(HISTORIES)
+            if dice.random() < 0.8
+        }
+        self.topic.append(topics.batch(batch, self.kind))
+        self.model.append(batch)
+
+    def merge(self) -> None:
+        """The live table is the model's; what was late after its tombstone had gone is noted."""
+        self.topic.merge()
+        self.same()
+
+    def same(self) -> None:
+        """Live rows are those of the model; of deleted keys a tombstone may be there still."""
+        rows, wanted = topics.silver(self.topic), topics.wanted(self.model)
+        assert {key: row for key, row in rows.items() if not row[-1]} == {key: row for key, row in wanted.items() if not row[-1]}
+        assert {key: row for key, row in rows.items() if row[-1]}.items() <= wanted.items()
+
+    def clean(self) -> None:
+        """A dry run, then the clean: they are the same; offsets stay."""
+        ends = self.topic.ends()
+        planned = self.topic.clean(dry_run=True)
+        done = self.topic.clean()
+        assert (done.partitions, done.expired, done.stamped) == (planned.partitions, planned.expired, planned.stamped)
+        assert self.topic.ends() == ends == {index: len(self.model.log.get(index, [])) for index in range(HISTORIES)}
+        for one in done.partitions:
+            self.cleans[one.partition] += one.total("dropped") > 0
+            if one.total("expired"):
+                self.expired.add(one.partition)
+        self.same()
+
+    def end(self) -> None:
+        """In the end the log holds the winners alone, at their offsets; a fold of it is the table. Late records are counted by partition."""
+        self.topic.merge()
+        self.clock.now += 3 * DAY
+        for _ in range(2):
+            self.topic.roll()
+            self.clean()
+            self.clock.now += 3 * DAY
+        rows = self.topic.read().select("partition", "offset", "key", "tombstone").collect()
+        live = {place: row[0] for place, row in topics.wanted(self.model).items() if not row[-1]}
+        found = {(row["partition"], bytes(row["key"])): row["offset"] for row in rows if row["key"] is not None}
+        assert len(found) == len(rows) and found == live
+        counts = progress(self.topic.spark, self.topic.silver, from_rows=True).controls
+        self.late = {index for index, control in counts.items() if control["counts"].get("late_after_delete")}
+        assert self.topic.verify().problems == []
+
+
+@pytest.mark.long
+def test_of_random_histories_cleaned_at_moving_clocks_the_latest_table_is_that_of_the_full_log(lake: Lake, clock: Clock) -> None:
+    expired = late = twice = 0
+    for number, kind in enumerate(KINDS):
+        dice, topic = random.Random(number), Cleaned(lake, clock, kind)
+        for _ in range(STEPS):
+            topic.append(dice)
+            clock.now += dice.choice([1, DAY // 2, DAY, 2 * DAY])
+            if dice.random() < 0.4:
+                topic.merge()
+            if dice.random() < 0.8:
+                topic.clean()
+        topic.end()
+        expired, late = expired + len(topic.expired), late + len(topic.late)
+        twice += sum(count >= 2 for count in topic.cleans.values())
+    assert min(expired, late, twice) >= 50, (expired, late, twice)
