@@ -1,30 +1,14 @@
 """Fold what was appended to a topic into its latest table: ``python jobs/merge.py --root /data/lake --topic orders``."""
 
-import argparse
-import json
 import sys
 from collections.abc import Sequence
 
-from lakelog.cli.settings import load
-from lakelog.errors import LakelogError
+from lakelog.job.entry import run
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Parameters in; one line of JSON and the exit code out."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--root", help="the lake; else LAKELOG_ROOT, else lakelog.toml")
-    parser.add_argument("--config", help="a lakelog.toml; else the nearest one upward")
-    parser.add_argument("--topic", required=True)
-    parser.add_argument("--max-records", type=int, help="at most so many, rounded up to whole batches")
-    parser.add_argument("--rebuild", action="store_true", help="fold the whole log anew, once after a change of the ordering rule")
-    given = parser.parse_args(argv)
-    try:
-        lake = load(root=given.root, config=given.config).open_lake()
-        report, code = lake.topic(given.topic).merge(max_records=given.max_records, rebuild=given.rebuild).to_json(), 0
-    except LakelogError as error:
-        report, code = json.dumps(error.to_dict(), default=str), error.exit_code
-    sys.stdout.write(report + "\n")
-    return code
+    """Parameters in (``--help`` lists them); one line of JSON and the exit code out."""
+    return run("merge", argv)
 
 
 if __name__ == "__main__":

@@ -467,10 +467,7 @@ class Topic(LogRetention, SnapshotVerbs, QualityVerbs, CleaningVerbs):
         )  # fmt: skip
 
     def status(self) -> TopicStatus:
-        """Where the topic stands, and what its gates and audits last said.
-
-        Cost: eight small Spark jobs; silver's flags, the control rows of the log and the lake's verdicts are read.
-        """
+        """Where the topic stands, what its gates and audits last said, what there is to clean. Cost: eight small Spark jobs."""
         self.refresh()
         found, due = status.status(self.log, self.name, now=self.clock())
         return self._with_verdicts(replace(found, cleaning=segments.cleaning(self.log, due=due, now=self.clock())))

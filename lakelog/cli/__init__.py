@@ -7,5 +7,5 @@ environment; root.py tells what is wrong with a root before Spark starts, and wh
 files of an append; progress.py shows how far it is; interrupt.py ends a command by a signal; failure.py says errors in the words of the
 command line. doctor.py, demo.py and shell.py are verbs of their own.
 
-May import everything below. jobs/ imports settings.py alone.
+May import everything below. job/ imports settings.py alone.
 """

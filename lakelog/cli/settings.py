@@ -4,7 +4,7 @@
 
     root = "./lake"              # a path (relative to this file, with a "/"), or a catalog schema such as spark_catalog.sales
 
-    [session]
+    [session]                    # of a local Spark; Databricks and spark-submit bring their own
     master = "local[*]"          # Spark's master
     memory = "4g"                # heap of the Java process
 
@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakelog.delta.session import local_session
+from lakelog.delta.session import launched_session, local_session
 from lakelog.errors import InvalidConfig, InvalidRequest
 from lakelog.model.config import did_you_mean
 from lakelog.model.names import absolute_root
@@ -64,8 +64,10 @@ class Settings:
         return self.root
 
     def open_session(self) -> SparkSession:
-        """The running Spark session, else a local one as the settings say."""
-        return local_session(master=self.master, memory=self.memory, config=self.spark)
+        """The session of Databricks or spark-submit where one of them started this process; else the running one, or a local one as the
+        settings say.
+        """
+        return launched_session() or local_session(master=self.master, memory=self.memory, config=self.spark)
 
     def open_lake(self) -> Lake:
         """The lake, on `open_session`.

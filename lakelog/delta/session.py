@@ -1,6 +1,6 @@
-"""The door to Spark: a local session with Delta, for laptops, jobs on one machine, and tests.
+"""The door to Spark: the session of what started this process, or a local one with Delta, for laptops, jobs on one machine, and tests.
 
-On a cluster that brings Spark and Delta (Databricks, Spark Connect) use its own session instead: nothing else in lakelog builds one.
+On a cluster that brings Spark and Delta (Databricks, spark-submit, Spark Connect) its own session is used: nothing else in lakelog builds one.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ appender.console.target = SYSTEM_ERR
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 """
+# Set in a process whose Spark was configured by what started it: Databricks (serverless too), spark-submit.
+LAUNCHERS = ("DATABRICKS_RUNTIME_VERSION", "PYSPARK_GATEWAY_PORT")
 # How Java begins when it says why it does not start.
 NOT_STARTED = ("Error", "Invalid", "Unrecognized", "Conflicting", "Exception in thread", "Could not")
 # What every start of Spark writes.
@@ -98,6 +100,18 @@ def _warehouse() -> str:
 
 def _tell(line: str) -> None:
     sys.stderr.write(line + "\n")
+
+
+def launched_session(environment: Mapping[str, str] = os.environ) -> SparkSession | None:
+    """The session that Databricks or spark-submit made, or configured, for this process; None where neither started it.
+
+    It is taken as it is: no master, no jar and no setting of lakelog's.
+    """
+    if not any(environment.get(name) for name in LAUNCHERS):
+        return None
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
 
 
 def local_session(

@@ -14,6 +14,7 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 # Imports go down this list; within a wing, to the left.
 FLOORS: dict[str, tuple[str, ...]] = {
+    "job": ("parameters", "verbs", "entry"),
     "cli": (
         "settings", "root", "interrupt", "failure", "input", "progress", "output", "told", "rows", "doctor", "demo", "shell",
         "context", "topics", "snapshots", "quality", "readers", "main",

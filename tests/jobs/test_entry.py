@@ -1,0 +1,179 @@
+"""How jobs are called and how they end: an exit code for schedulers, a return or an exception for Databricks; the session that is there."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lakelog import Conflict, InvalidRequest
+from lakelog.cli.settings import Settings
+from lakelog.delta import session
+from lakelog.job.entry import JobFailed, main, run
+from lakelog.job.parameters import VERBS, parse
+from lakelog.job.verbs import _VERBS
+
+ROOT = Path(__file__).parent.parent.parent
+# What a test gives the two shells: a lake whose topic answers, or refuses, without Spark.
+FAKE = """
+from types import SimpleNamespace
+from lakelog.cli.settings import Settings
+from lakelog.errors import Conflict
+class Topic:
+    def merge(self, **_): return SimpleNamespace(to_json=lambda: '{"version": 1}')
+    def maintain(self): raise Conflict("Another writer won.")
+Settings.open_lake = lambda self: SimpleNamespace(topic=lambda name: Topic())
+"""
+
+
+class Topic:
+    """Answers every verb; fails as it is told."""
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+        self.called: dict[str, Any] = {}
+        self.ok, self.stopped = True, None
+
+    def __getattr__(self, verb: str) -> Any:
+        def answer(*given: Any, **options: Any) -> Any:
+            self.called[verb] = (given, options)
+            if self.error:
+                raise self.error
+            partitions = [SimpleNamespace(partition=0, error=self.stopped)]
+            return SimpleNamespace(to_json=lambda: json.dumps({"did": verb}), ok=self.ok, partitions=partitions)
+
+        return answer
+
+
+@pytest.fixture
+def topic(monkeypatch: pytest.MonkeyPatch) -> Iterator[Topic]:
+    """The topic of every lake that is opened."""
+    one = Topic()
+    monkeypatch.setattr(Settings, "open_lake", lambda self: SimpleNamespace(topic=lambda name: one))
+    hook = sys.excepthook
+    yield one
+    assert sys.excepthook is hook
+
+
+def test_every_verb_has_parameters_a_job_and_an_action() -> None:
+    assert set(VERBS) == set(_VERBS) == {path.stem for path in (ROOT / "jobs").glob("*.py")}
+
+
+def test_the_entry_point_returns_after_one_line(topic: Topic, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["merge", "--topic", "orders", "--max-records", "5"]) is None
+    assert capsys.readouterr().out == '{"did": "merge"}\n'
+    assert topic.called["merge"] == ((), {"max_records": 5, "rebuild": False})
+    assert main(["append", "--topic=orders", "--token=t", "a.ndjson", "b.ndjson"]) is None
+    assert topic.called["append"][0] == (["a.ndjson", "b.ndjson"],)
+    assert main(["restore", "--topic=orders", "--to=friday", "--dry-run"]) is None
+    assert topic.called["restore"] == (("friday",), {"log": "truncate", "dry_run": True, "unless_there": True})
+    assert main(["merge", "--help"]) is None
+
+
+def test_the_entry_point_raises_with_name_and_code(topic: Topic, capsys: pytest.CaptureFixture[str]) -> None:
+    topic.error = Conflict("Another writer won.")
+    with pytest.raises(JobFailed, match=r"^CONFLICT \(exit code 75\): Another writer won\.$") as caught:
+        main(["merge", "--topic", "orders"])
+    assert (caught.value.error, caught.value.exit_code) == ("CONFLICT", 75)
+    assert json.loads(capsys.readouterr().out)["retry"] is True
+    topic.error = ZeroDivisionError("never")
+    with pytest.raises(JobFailed, match=r"^UNEXPECTED \(exit code 1\): ZeroDivisionError: never$") as caught:
+        main(["merge", "--topic", "orders"])
+    assert caught.value.__cause__ is topic.error
+    topic.error, topic.ok, topic.stopped = None, False, "no room"
+    with pytest.raises(JobFailed, match=r"^GATE_FAILED \(exit code 3\): orders: "):
+        main(["check", "--topic", "orders"])
+    with pytest.raises(JobFailed, match=r"^CONFLICT \(exit code 75\): orders: partition 0: no room"):
+        main(["clean", "--topic", "orders"])
+
+
+def test_jobs_end_with_the_code_of_the_same_outcome(topic: Topic, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("maintain", ["--topic", "orders"]) == 0
+    topic.ok = False
+    assert run("check", ["--topic", "orders"]) == 3
+    topic.error = Conflict("Another writer won.")
+    assert run("maintain", ["--topic", "orders"]) == 75
+    assert [json.loads(line).get("error") for line in capsys.readouterr().out.splitlines()] == [None, None, "CONFLICT"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "VERB"),
+        (["sweep", "--topic", "orders"], "sweep"),
+        (["merge"], "--topic"),
+        (["merge", "--topic="], "the value is empty"),
+        (["merge", "--topic", "orders", "--max", "5"], "--max"),
+        (["merge", "--topic", "orders", "--max-records", "few"], "--max-records"),
+        (["restore", "--topic", "orders", "--to="], "the value is empty"),
+        (["restore", "--topic", "orders", "--to", "x", "--log", "burn"], "burn"),
+        (["append", "--topic", "orders"], "FILE"),
+    ],
+)
+def test_wrong_parameters_raise_and_never_end_the_process(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(InvalidRequest, match=says):
+        parse(arguments)
+    with pytest.raises(JobFailed, match=r"^INVALID_REQUEST \(exit code 2\)"):
+        main(arguments)
+    assert json.loads(capsys.readouterr().out)["error"] == "INVALID_REQUEST"
+
+
+def test_nothing_of_a_job_ends_the_process_or_sets_a_hook() -> None:
+    for path in (ROOT / "lakelog" / "job").glob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        for word in ("sys.exit(", "excepthook", "rich", "typer", "os._exit", "signal"):
+            assert word not in text, f"{path.name} has {word}"
+
+
+def test_within_ipython_a_good_job_returns_and_a_bad_one_raises() -> None:
+    """Databricks runs a wheel's entry point there, and takes what the shell tells of an exception for the result."""
+    pytest.importorskip("IPython", reason="IPython is not installed")
+    script = (
+        FAKE
+        + """
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+shell.run_cell("from lakelog.job.entry import main")
+for cell in ('main(["merge", "--topic", "t"])', 'main(["merge", "--help"])', 'main(["maintain", "--topic", "t"])', 'main(["merge"])'):
+    done = shell.run_cell(cell)
+    print("RESULT", done.success, type(done.error_in_exec).__name__, done.error_in_exec)
+print("STILL HERE")
+"""
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, env={"PYTHONPATH": str(ROOT), "HOME": "/tmp"}
+    )
+    results = [line for line in answer.stdout.splitlines() if line.startswith("RESULT")]
+    assert results[:2] == ["RESULT True NoneType None"] * 2, answer.stdout + answer.stderr
+    assert results[2] == "RESULT False JobFailed CONFLICT (exit code 75): Another writer won."
+    assert results[3].startswith("RESULT False JobFailed INVALID_REQUEST (exit code 2): ")
+    assert answer.stdout.endswith("STILL HERE\n")
+
+
+def test_the_session_of_the_launcher_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyspark.sql
+
+    made: list[str] = []
+
+    class Builder:
+        """A builder that may be asked for the session that is there, and for nothing else."""
+
+        def getOrCreate(self) -> str:
+            made.append("taken")
+            return "the session"
+
+    monkeypatch.setattr(pyspark.sql, "SparkSession", SimpleNamespace(getActiveSession=lambda: None, builder=Builder()))
+    for variable in session.LAUNCHERS:
+        assert session.launched_session({variable: "1"}) == "the session"
+    assert session.launched_session({}) is None
+    assert made == ["taken", "taken"]
+
+    monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "client.5.0")
+    monkeypatch.setattr("lakelog.cli.settings.local_session", lambda **_: pytest.fail("a session was built"))
+    assert Settings(root="main.lakelog", spark={"spark.x": "1"}).open_session() == "the session"

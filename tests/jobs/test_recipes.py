@@ -1,0 +1,418 @@
+"""The recipes under jobs/: every file is parsed, its variables filled in, and every call of a job given to the parser that jobs use."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from lakelog import errors
+from lakelog.cli.settings import load
+from lakelog.delta.prerequisites import DELTA_JAR
+from lakelog.delta.session import DELTA_CONF
+from lakelog.job.parameters import VERBS, parse
+from lakelog.model.names import check_root
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parent.parent.parent
+JOBS = ROOT / "jobs"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+SCHEDULED = set(VERBS) - {"restore"}
+ALERT = "oncall@example.com"
+DAY = "2026-05-06"
+# Minutes, hours, days, months, days of the week: what cron, Airflow and Kubernetes all take.
+CRON = re.compile(r"([\d*,/-]+) ([\d*,/-]+) ([\d*,/-]+) ([\d*,/-]+) ([\d*,/-]+)")
+QUARTZ = re.compile(r"[\d,*/-]+ [\d,*/-]+ [\d,*/-]+ [\d,*/?L-]+ [\d,*/A-Z-]+ [\dA-Z,*/?#L-]+( [\d,*/-]+)?")
+
+
+def documents(path: Path) -> list[Any]:
+    return list(YAML(typ="safe", pure=True).load_all(path.read_text(encoding="utf-8")))
+
+
+def pin(name: str, extra: str) -> str:
+    """The lowest version of a requirement of an extra."""
+    (found,) = [one for one in PROJECT["project"]["optional-dependencies"][extra] if re.match(rf"{name}\b", one)]
+    version = re.search(r">=([\d.]+)", found)
+    assert version
+    return version[1]
+
+
+def calls(command: str) -> Iterator[list[str]]:
+    """The calls of jobs in a line of shell: the verb and its arguments."""
+    words = shlex.split(re.sub(r"\$\(date -u \+%F\)", DAY, command))
+    for index, word in enumerate(words):
+        if " " in word and "jobs/" in word:
+            yield from calls(word)
+        elif found := re.fullmatch(r"(?:.*/|\$)?(?:jobs|JOBS)/(\w+)\.py", word):
+            rest = words[index + 1 :]
+            stop = next((at for at, one in enumerate(rest) if re.match(r">|\d>|\||;|&", one)), len(rest))
+            yield [found[1], *rest[:stop]]
+
+
+def parsed(command: str) -> list[Any]:
+    """What the jobs of a command line get, after the real parser; nothing is left to be filled in."""
+    found = [parse(call) for call in calls(command)]
+    assert found, f"no job is called: {command}"
+    for one in found:
+        texts = [text for value in vars(one).values() for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)]
+        assert not [text for text in texts if re.search(r"[{}%]|\$\(", text)], f"{texts} of {command}"
+        assert "orders" in one.topic
+    return found
+
+
+# ---- Databricks ----
+
+TARGETS = ("dev", "serverless", "job_cluster")
+
+
+def filled(node: Any, variables: dict[str, Any]) -> Any:
+    if isinstance(node, dict):
+        return {name: filled(value, variables) for name, value in node.items()}
+    if isinstance(node, list):
+        return [filled(value, variables) for value in node]
+    return re.sub(r"\$\{var\.(\w+)\}", lambda found: str(variables[found[1]]), node) if isinstance(node, str) else node
+
+
+def referred(text: str, given: dict[str, str]) -> str:
+    """A parameter with the values that a run has: its job's parameters, then its day."""
+    for name, value in given.items():
+        text = text.replace("{{job.parameters." + name + "}}", value)
+    return text.replace("{{job.start_time.iso_date}}", DAY)
+
+
+def bundle(target: str) -> dict[str, dict[str, Any]]:
+    """The jobs of a target, as the bundle's own tool puts them together: tasks are joined by their key."""
+    main = documents(JOBS / "databricks.yml")[0]
+    files = [file for pattern in main["include"] for file in sorted(JOBS.glob(pattern))]
+    parts = [documents(file)[0] for file in files]
+    variables = {name: one["default"] for name, one in main["variables"].items()} | main["targets"][target].get("variables", {})
+    jobs: dict[str, dict[str, Any]] = {}
+    for part in parts:
+        for name, job in part.get("resources", {}).get("jobs", {}).items():
+            assert name not in jobs
+            jobs[name] = copy.deepcopy(job)
+    for part in parts:
+        for name, job in part.get("targets", {}).get(target, {}).get("resources", {}).get("jobs", {}).items():
+            own = {task["task_key"]: task for task in jobs[name]["tasks"]}
+            for task in job["tasks"]:
+                own[task["task_key"]].update(task)
+            jobs[name] |= {key: value for key, value in job.items() if key != "tasks"}
+    result: dict[str, dict[str, Any]] = filled(jobs, variables)
+    return result
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_bundle_jobs_call_the_entry_point_with_parameters_it_takes(target: str) -> None:
+    jobs = bundle(target)
+    assert set(jobs) == set(VERBS)
+    for name, job in jobs.items():
+        given = {one["name"]: one["default"] for one in job["parameters"]} | ({"to": "friday"} if name == "restore" else {})
+        check_root(given["root"])
+        for task in job["tasks"]:
+            if "condition_task" in task:
+                assert (
+                    task["condition_task"]["left"] == "{{job.parameters.confirm}}" and given["confirm"] != task["condition_task"]["right"]
+                )
+                continue
+            wheel = task["python_wheel_task"]
+            assert wheel["package_name"] == PROJECT["project"]["name"]
+            assert PROJECT["project"]["scripts"][wheel["entry_point"]] == "lakelog.job.entry:main"
+            texts = [referred(text, given) for text in wheel["parameters"]]
+            assert not any("{{" in text or "${" in text for text in texts)
+            assert parse(texts).verb == name
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_bundle_jobs_run_one_at_a_time_end_in_time_and_tell_somebody(target: str) -> None:
+    for name, job in bundle(target).items():
+        assert job["max_concurrent_runs"] == 1, "development mode would make it 4"
+        assert job["queue"] == {"enabled": False}
+        (rule,) = job["health"]["rules"]
+        assert 0 < rule["value"] < job["timeout_seconds"] <= 14_400
+        assert job["email_notifications"]["on_failure"] == [ALERT]
+        if name == "restore":
+            assert not {"schedule", "trigger", "continuous"} & set(job)
+            assert [task["task_key"] for task in job["tasks"]] == ["plan", "confirmed", "restore"]
+            assert "--dry-run" in job["tasks"][0]["python_wheel_task"]["parameters"]
+            assert job["tasks"][2]["depends_on"] == [{"task_key": "confirmed", "outcome": "true"}]
+            assert job["email_notifications"]["on_start"] == [ALERT]
+        else:
+            cron = job["schedule"]["quartz_cron_expression"]
+            assert QUARTZ.fullmatch(cron) and len(cron.split()) in (6, 7)
+            assert [cron.split()[3], cron.split()[5]].count("?") == 1
+            assert job["schedule"]["timezone_id"] == "UTC"
+            assert job["email_notifications"]["on_duration_warning_threshold_exceeded"] == [ALERT]
+            assert job["tasks"][0]["max_retries"] == 2
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_bundle_tasks_have_something_to_run_on_and_the_wheel(target: str) -> None:
+    wheel, quality = "../../dist/*.whl", PROJECT["project"]["optional-dependencies"]["quality"]
+    for job in bundle(target).values():
+        for task in job["tasks"]:
+            assert not {"existing_cluster_id", "new_cluster"} & set(task)
+            if "condition_task" in task:
+                continue
+            if target == "job_cluster":
+                (cluster,) = job["job_clusters"]
+                assert task["job_cluster_key"] == cluster["job_cluster_key"] and "environment_key" not in task
+                assert cluster["new_cluster"]["spark_version"].endswith("-scala2.13")
+                assert task["libraries"] == [{"whl": wheel}, *({"pypi": {"package": one}} for one in quality)]
+            else:
+                (environment,) = job["environments"]
+                assert task["environment_key"] == environment["environment_key"] and "job_cluster_key" not in task
+                assert environment["spec"] == {"environment_version": "5", "dependencies": [wheel, *quality]}
+    assert (JOBS / "resources" / wheel).resolve().parent == ROOT / "dist", "relative to the file that names it"
+
+
+def test_bundle_deploys_one_copy_and_nothing_but_the_wheel() -> None:
+    main = documents(JOBS / "databricks.yml")[0]
+    assert set(main["targets"]) == set(TARGETS)
+    assert main["targets"]["dev"]["mode"] == "development"
+    for target in TARGETS[1:]:
+        assert main["targets"][target]["mode"] == "production"
+        assert "${bundle.target}" in main["targets"][target]["workspace"]["root_path"]
+    assert (main["sync"], main["artifacts"]["lakelog"]["path"]) == ({"paths": [".."], "exclude": ["../**"]}, "..")
+    assert all("description" in one and "default" in one for one in main["variables"].values())
+
+
+# ---- cron ----
+
+
+def test_crontab_runs_every_job_once_at_a_time_and_mails_what_fails() -> None:
+    lines = [line for line in (JOBS / "cron" / "lakelog.crontab").read_text(encoding="utf-8").splitlines() if line and line[0] != "#"]
+    settings = dict(line.split("=", 1) for line in lines if re.match(r"[A-Z_]+=", line))
+    assert settings["MAILTO"] == ALERT and settings["CRON_TZ"] == "UTC"
+    verbs = []
+    for line in lines[len(settings) :]:
+        *when, user, command = line.split(" ", 6)
+        assert CRON.fullmatch(" ".join(when)) and user == "lakelog"
+        assert not re.search(r"(?<!\\)%", command), "cron ends the command at a %"
+        assert re.match(r"flock -n -E 0 \$LOCKS/[\w-]+ timeout [1-4]h \$PYTHON ", command), "one at a time, and not for ever"
+        assert re.search(r">>(\$LOGS/\w+\.log) 2>&1 \|\| tail -n 3 \1$", command), "prints only where it failed"
+        command = command.replace("\\%", "%")
+        subprocess.run(["sh", "-n", "-c", command], check=True)
+        verbs += [one.verb for one in parsed(command)]
+    assert sorted(verbs) == sorted(SCHEDULED)
+
+
+# ---- systemd ----
+
+UNITS = sorted((JOBS / "systemd").glob("*"))
+
+
+def unit(path: Path) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if "=" in line and not line.startswith("#"):
+            name, _, value = line.partition("=")
+            found.setdefault(name, []).append(value)
+    return found
+
+
+def test_services_end_in_time_and_call_for_help_and_timers_start_them() -> None:
+    services = {path.name: unit(path) for path in UNITS if path.suffix == ".service"}
+    timers = {path.stem: unit(path) for path in UNITS if path.suffix == ".timer"}
+    assert set(timers) == {name.removesuffix(".service") for name in services if "@" not in name}
+    verbs = set()
+    for name, one in services.items():
+        assert one["Type"] == ["oneshot"] and one["TimeoutStartSec"], "a oneshot service has no limit of its own"
+        if name == "lakelog-alert@.service":
+            assert ALERT in one["ExecStart"][0]
+            continue
+        assert one["OnFailure"] == ["lakelog-alert@%n.service"] and "WantedBy" not in one
+        for command in one["ExecStart"]:
+            found = parsed(command.replace("$$", "$").replace("%%", "%").replace("%i", "before-migration"))
+            verbs |= {call.verb for call in found}
+    assert verbs == set(VERBS)
+    for one in timers.values():
+        assert one["OnCalendar"][0].endswith(" UTC") and one["Persistent"] == ["true"] and one["WantedBy"] == ["timers.target"]
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path) -> None:
+    for path in UNITS:
+        text = path.read_text(encoding="utf-8").replace("/opt/lakelog/venv/bin/python", sys.executable)
+        (tmp_path / path.name).write_text(text, encoding="utf-8")
+    names = [path.name.replace("@.", "@friday.") for path in UNITS]
+    found = subprocess.run(["systemd-analyze", "verify", "--man=no", *names], cwd=tmp_path, capture_output=True, text=True, check=False)
+    if re.search(r"Failed to (initialize|create) manager|Read-only file system|Operation not permitted", found.stderr):
+        pytest.skip(f"systemd-analyze does not work here: {found.stderr.strip()}")
+    told = [line for line in found.stderr.splitlines() if "lakelog" in line]
+    assert (found.returncode, told) == (0, []), found.stderr
+    for path in UNITS:
+        for when in unit(path).get("OnCalendar", []):
+            subprocess.run(["systemd-analyze", "calendar", when], capture_output=True, check=True)
+
+
+# ---- Airflow ----
+
+
+def operators(tree: ast.Module, name: str) -> list[dict[str, ast.expr]]:
+    """The keyword arguments of the calls of a name."""
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name]
+    return [{str(one.arg): one.value for one in node.keywords} for node in found]
+
+
+def common(tree: ast.Module) -> dict[str, ast.expr]:
+    """The default arguments of the tasks."""
+    (found,) = [node for node in tree.body if isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") == "COMMON"]
+    assert isinstance(found.value, ast.Dict)
+    return {str(ast.literal_eval(key)): value for key, value in zip(found.value.keys, found.value.values, strict=True) if key}
+
+
+def templated(text: str) -> str:
+    return text.replace("{{ dag_run.run_after | ds }}", DAY)
+
+
+@pytest.mark.parametrize("file", ["lakelog_bash.py", "lakelog_spark_submit.py"])
+def test_dags_run_one_at_a_time_and_call_jobs_with_parameters_they_take(file: str) -> None:
+    tree = ast.parse((JOBS / "airflow" / file).read_text(encoding="utf-8"))
+    assert ast.get_docstring(tree)
+    defaults = common(tree)
+    assert ALERT in ast.unparse(defaults["on_failure_callback"])
+    assert ast.literal_eval(defaults["retries"]) == 2 and "execution_timeout" in defaults
+    for one in operators(tree, "DAG"):
+        assert (ast.literal_eval(one["max_active_runs"]), ast.literal_eval(one["catchup"])) == (1, False)
+        schedule = ast.literal_eval(one["schedule"])
+        assert (schedule is None) == ("params" in one), "a restore has parameters, and no schedule"
+        assert schedule is None or CRON.fullmatch(schedule)
+    if file == "lakelog_bash.py":
+        commands = [templated(ast.literal_eval(one["bash_command"])) for one in operators(tree, "BashOperator")]
+        assert {call.verb for command in commands for call in parsed(command)} == set(VERBS)
+        # What a person types goes by the environment, in quotes, never into the text of the command.
+        assert not any("params" in command for command in commands)
+        assert ['"$TO"' in command for command in commands if "restore" in command] == [True, True]
+        return
+    for one in operators(tree, "SparkSubmitOperator"):
+        verb = Path(ast.literal_eval(one["application"])).stem
+        assert parse([verb, *map(templated, ast.literal_eval(one["application_args"]))]).verb == verb
+    assert Path(ast.literal_eval(defaults["py_files"])).suffix == ".zip", "executors take no wheel"
+    assert Path(ast.literal_eval(defaults["properties_file"])).name == "spark-defaults.conf"
+
+
+# ---- Kubernetes ----
+
+
+def shell(container: dict[str, Any]) -> str:
+    return shlex.join([*container["command"], *container.get("args", [])])
+
+
+def check_job(spec: dict[str, Any]) -> list[Any]:
+    """A Job's spec: ends in time, is started again only where that helps; its calls."""
+    pod = spec["template"]["spec"]
+    (container,) = pod["containers"]
+    (rule,) = spec["podFailurePolicy"]["rules"]
+    kinds = (errors.Invalid, errors.GateFailed, errors.Refused, errors.NotFound, errors.Damaged)
+    assert rule["action"] == "FailJob" and rule["onExitCodes"]["values"] == sorted(kind.exit_code for kind in kinds)
+    assert rule["onExitCodes"]["containerName"] == container["name"]
+    assert pod["restartPolicy"] == "Never", "a podFailurePolicy needs it"
+    assert 0 < spec["activeDeadlineSeconds"] <= 14_400
+    mounted = {one["name"] for one in container["volumeMounts"]}
+    assert mounted == {one["name"] for one in pod["volumes"]}
+    return parsed(shell(container))
+
+
+def test_cronjobs_run_one_at_a_time_with_parameters_the_jobs_take(tmp_path: Path) -> None:
+    found = documents(JOBS / "kubernetes" / "cronjobs.yaml")
+    verbs = []
+    for one in found:
+        if one["kind"] == "CronJob":
+            spec = one["spec"]
+            assert (spec["concurrencyPolicy"], spec["timeZone"]) == ("Forbid", "Etc/UTC")
+            assert CRON.fullmatch(spec["schedule"]) and spec["startingDeadlineSeconds"] >= 10
+            (call,) = check_job(spec["jobTemplate"]["spec"])
+            assert one["metadata"]["name"] == f"lakelog-{call.verb}-orders"
+            verbs.append(call.verb)
+    assert sorted(verbs) == sorted(SCHEDULED)
+    (config,) = [one for one in found if one["kind"] == "ConfigMap"]
+    (tmp_path / "lakelog.toml").write_text(config["data"]["lakelog.toml"], encoding="utf-8")
+    assert load(folder=tmp_path, environment={}).root == "/data/lake"
+
+
+def test_restore_is_a_job_by_hand_and_looks_first() -> None:
+    (one,) = documents(JOBS / "kubernetes" / "restore.yaml")
+    assert one["kind"] == "Job" and "generateName" in one["metadata"] and one["spec"]["backoffLimit"] == 0
+    (call,) = check_job(one["spec"])
+    assert (call.verb, call.dry_run) == ("restore", True)
+
+
+def test_alerts_are_about_jobs_there_are() -> None:
+    (one,) = documents(JOBS / "kubernetes" / "alerts.yaml")
+    rules = [rule for group in one["spec"]["groups"] for rule in group["rules"]]
+    names = [f"lakelog-{verb}-orders" for verb in SCHEDULED]
+    for rule in rules:
+        if not rule["alert"].startswith("SparkApplication"):
+            pattern = re.search(r'=~"([^"]+)"', rule["expr"])
+            assert pattern and any(re.fullmatch(pattern[1], name) for name in names)
+    assert [rule["alert"] for rule in rules] == [
+        "LakelogJobFailed",
+        "LakelogMergeIsLate",
+        "SparkApplicationFailed",
+        "SparkApplicationHangs",
+    ]
+
+
+# ---- Spark ----
+
+
+def spark_defaults() -> dict[str, str]:
+    lines = (JOBS / "spark-defaults.conf").read_text(encoding="utf-8").splitlines()
+    return dict(line.split(None, 1) for line in lines if line and not line.startswith("#"))
+
+
+def test_spark_defaults_bring_delta_as_lakelog_needs_it() -> None:
+    settings = spark_defaults()
+    assert settings["spark.jars.packages"] == DELTA_JAR.format(version=pin("delta-spark", "local"))
+    assert settings.items() >= DELTA_CONF.items()
+    assert settings["spark.sql.session.timeZone"] == "UTC"
+    assert "spark.master" not in settings, "that is the caller's to say"
+
+
+def test_spark_applications_run_one_at_a_time_with_the_same_settings() -> None:
+    for one in documents(JOBS / "kubernetes" / "scheduledsparkapplication.yaml"):
+        spec, template = one["spec"], one["spec"]["template"]
+        assert spec["concurrencyPolicy"] == "Forbid" and CRON.fullmatch(spec["schedule"])
+        assert template["restartPolicy"]["type"] == "OnFailure" and template["restartPolicy"]["onFailureRetries"] == 2
+        assert template["sparkConf"] == {name: value for name, value in spark_defaults().items() if name != "spark.jars.packages"}
+        assert template["sparkVersion"] == pin("pyspark", "local")
+        (call,) = parsed(shlex.join([template["mainApplicationFile"], *template["arguments"]]))
+        assert one["metadata"]["name"] == f"lakelog-{call.verb}-orders"
+
+
+def test_images_have_the_versions_that_lakelog_is_made_for() -> None:
+    text = (JOBS / "kubernetes" / "Dockerfile.spark").read_text(encoding="utf-8")
+    package = DELTA_JAR.format(version=pin("delta-spark", "local"))
+    assert f"FROM apache/spark:{pin('pyspark', 'local')}-" in text and package in text
+    assert package.replace(":", "_", 1).replace(":", "-") + ".jar" in text
+    for image, file in (("lakelog:", "Dockerfile"), ("lakelog-spark:", "Dockerfile.spark")):
+        assert f"registry.example.com/{image}{PROJECT['project']['version']}" in (JOBS / "kubernetes" / file).read_text(encoding="utf-8")
+
+
+# ---- the README of the jobs ----
+
+
+def test_readme_of_the_jobs_names_every_recipe_and_its_commands_are_right(tmp_path: Path) -> None:
+    text = (JOBS / "README.md").read_text(encoding="utf-8")
+    for path in [*JOBS.iterdir(), *(JOBS / "airflow").glob("*.py"), *(JOBS / "kubernetes").glob("*")]:
+        if path.name not in ("README.md", "__pycache__"):
+            assert re.search(rf"`[\w/]*{re.escape(path.name)}[/`]", text), path.name
+    lines = [line for line in text.splitlines() if line.startswith(("python jobs/", "spark-submit "))]
+    assert {call.verb for line in lines for call in parsed(line)} == set(VERBS)
+    (example,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "lakelog.toml").write_text(example, encoding="utf-8")
+    assert load(folder=tmp_path, environment={}).root == "/data/lake"
