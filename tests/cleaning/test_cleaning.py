@@ -47,7 +47,7 @@ def records(numbers: list[int], *, deletes: float, seed: int) -> list[dict[str, 
     ]
 
 
-@pytest.mark.parametrize("strategy", ["offset", "timestamp"])
+@pytest.mark.parametrize("strategy", ["timestamp", pytest.param("offset", marks=pytest.mark.long)])
 def test_a_cleaned_log_gives_the_same_table_and_shrinks_to_winners_and_the_active_segment(lake: Lake, clock: Clock, strategy: str) -> None:
     versioned = strategy == "timestamp"
     topic = lake.create_topic("t", partitions=2, config={**AT_ONCE, "compaction.strategy": strategy})
@@ -147,6 +147,7 @@ def test_delete_records_moves_the_log_start_and_refuses_what_it_must(lake: Lake)
     assert policy.value.name == "POLICY_VIOLATION"
 
 
+@pytest.mark.long
 def test_a_snapshot_taken_before_a_clean_is_restored_after_it(lake: Lake) -> None:
     topic = lake.create_topic("t", config=AT_ONCE)
     topic.append([{"key": b"a", "value": b"1"}, {"key": b"b", "value": b"1"}])

@@ -40,6 +40,7 @@ def test_without_a_command_the_help_is_shown(group: str, cli: Cli) -> None:
     assert max(map(len, answer.err.splitlines())) <= 100
 
 
+@pytest.mark.long
 def test_examples_of_every_help_work(cli: Cli, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "lakelog.toml").write_text('root = "./lake"\n')
     (tmp_path / "orders.ndjson").write_text(ORDERS)

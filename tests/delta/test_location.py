@@ -52,7 +52,7 @@ def test_what_lies_on_this_disk_is_for_the_session_to_say(spark: SparkSession, e
     assert address(elsewhere, "s3a://bucket/lake") == "s3a://bucket/lake"
 
 
-@pytest.mark.parametrize("scheme", [False, True])
+@pytest.mark.parametrize("scheme", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_lake_elsewhere_does_what_any_does(elsewhere: SparkSession, clock: Clock, tmp_path: Path, scheme: bool) -> None:
     root = f"viewfs://{cluster(tmp_path)}/data/lake" if scheme else "/data/lake"
     lake = Lake(elsewhere, root, clock=clock)

@@ -24,7 +24,19 @@ def jars() -> Path:
         ivy = next((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"))
         part = JARS.with_name(f"{JARS.name}.{os.getpid()}")
         pattern = f"{part}/[artifact]-[revision].[ext]"
-        wanted = ["-dependency", "org.apache.kafka", "kafka_2.13", VERSION, "-types", "jar", "bundle", "-confs", "default", "-retrieve", pattern]
+        wanted = [
+            "-dependency",
+            "org.apache.kafka",
+            "kafka_2.13",
+            VERSION,
+            "-types",
+            "jar",
+            "bundle",
+            "-confs",
+            "default",
+            "-retrieve",
+            pattern,
+        ]
         subprocess.run(["java", "-jar", str(ivy), *wanted], check=True, capture_output=True, timeout=600)
         with contextlib.suppress(OSError):
             part.rename(JARS)

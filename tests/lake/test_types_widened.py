@@ -119,6 +119,7 @@ def test_a_default_of_the_lake_changes_no_rule_whose_log_lacks_records(lake: Lak
     assert versions(lake.root, "t") | versions(lake.root, "_lakelog") == before
 
 
+@pytest.mark.long
 def test_a_log_that_begins_above_0_is_like_any_other(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """As mirrored topics have it: nothing counts offsets from 0."""
     from lakelog.operations import create

@@ -98,11 +98,12 @@ def test_the_latest_rows_are_gits_trees_merged_in_ten_uneven_steps(repository: s
     assert _trees(topic) == {index: tree for index, (_, tree) in enumerate(history.points)}
 
 
-@pytest.mark.parametrize(("repository", "each"), [("requests", 3), *[pytest.param(name, 1, marks=pytest.mark.long) for name in NAMES]])
-def test_every_point_of_the_past_can_be_read_again_by_its_version(repository: str, each: int, lake: Lake, tmp_path: Path) -> None:
+@pytest.mark.long
+@pytest.mark.parametrize("repository", NAMES)
+def test_every_point_of_the_past_can_be_read_again_by_its_version(repository: str, lake: Lake, tmp_path: Path) -> None:
     """One table that grew point by point: silver's version at each point shows git's tree of that day, after all later merges."""
     history = _history(repository)
-    points = history.points[::each]
+    points = history.points
     topic = lake.create_topic("files", **TYPES)
     seen, done = [], 0
     for count, _ in points:
@@ -113,6 +114,7 @@ def test_every_point_of_the_past_can_be_read_again_by_its_version(repository: st
         assert _trees(topic, version)[0] == tree
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("repository", REPOSITORIES)
 def test_under_timestamp_the_result_is_that_of_plain_python(repository: str, lake: Lake) -> None:
     """Commit times run backwards in places: late records must lose, whatever came last. The compressed file is appended as it is."""

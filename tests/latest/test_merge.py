@@ -59,6 +59,7 @@ def test_a_merge_rewrites_what_changes_and_no_more(lake: Lake, vectors: bool) ->
     assert topic.verify().problems == []
 
 
+@pytest.mark.long
 def test_a_merge_that_was_overtaken_writes_nothing(lake: Lake) -> None:
     """The gate stands in the statement: progress that another merge moved stops it, whatever was known before."""
     topic = lake.create_topic("t", key="STRING", value="payload STRING, version BIGINT", partitions=2, config=COLUMN)
@@ -80,6 +81,7 @@ def test_a_merge_that_was_overtaken_writes_nothing(lake: Lake) -> None:
     assert topic.merge().inserted == 1
 
 
+@pytest.mark.long
 def test_winners_are_broadcast_only_while_what_they_carry_is_small(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """A million winners are few as numbers; as whole rows their octets decide, or the memory of the driver does."""
     topic = lake.create_topic("t", key="STRING", value="payload STRING, version BIGINT", config={**COLUMN, "deletion.vectors": True})
@@ -141,6 +143,7 @@ def test_a_merge_overtaken_before_its_transaction_begins_starts_over(
     assert topic.verify().problems == []
 
 
+@pytest.mark.long
 def test_the_progress_a_commit_carries_is_that_of_the_control_rows(lake: Lake) -> None:
     """The newest commit tells it; after a commit that is no merge the rows do, and after a RESTORE those that came back."""
     topic = lake.create_topic("t", key="STRING", value="payload STRING, version BIGINT", partitions=2, config=COLUMN)

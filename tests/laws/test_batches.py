@@ -127,6 +127,7 @@ def _merge_in_steps(topic: Any, model: Model, commits: list[dict[int, int]], cut
         at = merged.to_offsets
 
 
+@pytest.mark.long
 def test_batches_are_whole_and_a_reader_at_the_head_misses_nothing(lake: Lake) -> None:
     """A reader never sees half a batch, and one that keeps up needs no other source."""
 

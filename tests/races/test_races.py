@@ -104,6 +104,7 @@ def appended(lake: Lake, name: str, count: int) -> list[dict[str, Any]]:
     return [{"append": number, "offsets": topic.append(batch).offsets[0]} for number, batch in enumerate(batches)]
 
 
+@pytest.mark.long
 def test_without_the_lock_deltas_conflicts_let_one_writer_in_and_the_others_try_again(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where lakelog takes no lock (catalogs, object stores), the guard of each append and Delta's conflicts are all there is.
 

@@ -134,6 +134,7 @@ def test_groups_of_all_topics_share_a_table_and_do_not_mix(lake: Lake) -> None:
     assert again.committed("g") == again.position()
 
 
+@pytest.mark.long
 def test_what_is_wrong_with_the_latest_table_is_named(lake: Lake, spark: SparkSession) -> None:
     topic = orders(lake, 1)
     put(topic, *[(0, f"k{number}", "1") for number in range(40)])

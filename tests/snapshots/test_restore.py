@@ -105,6 +105,7 @@ def test_keep_rewinds_the_table_and_the_next_merge_replays_the_log(lake: Lake) -
     assert orders.ends() == {0: 6, 1: 0}
 
 
+@pytest.mark.long
 def test_what_cannot_be_restored_is_refused_and_nothing_is_written(lake: Lake) -> None:
     orders = topic(lake, **{"compaction.strategy": "timestamp"})
     put(orders, a="1")
@@ -220,6 +221,7 @@ def test_every_topic_that_has_the_snapshot(lake: Lake) -> None:
     assert missing.value.name == "SNAPSHOT_NOT_FOUND"
 
 
+@pytest.mark.long
 def test_neither_a_snapshot_nor_a_restore_reads_the_rows_of_the_latest_table(lake: Lake) -> None:
     """What they cost does not grow with the number of keys: they work on files that nobody could read."""
     orders = topic(lake)

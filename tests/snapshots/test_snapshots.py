@@ -79,6 +79,7 @@ def test_a_snapshot_is_a_state_that_can_be_named_read_compared_and_deleted(lake:
     assert unknown.value.name == "SNAPSHOT_NOT_FOUND"
 
 
+@pytest.mark.long
 def test_what_cannot_be_a_snapshot_is_refused_and_nothing_is_written(lake: Lake) -> None:
     orders = topic(lake)
     put(orders, a="1")
@@ -104,6 +105,7 @@ def test_what_cannot_be_a_snapshot_is_refused_and_nothing_is_written(lake: Lake)
     orders.configure({"snapshot.retention.ms": DAY})
 
 
+@pytest.mark.long
 def test_earlier_states_can_be_named_later(lake: Lake) -> None:
     orders = topic(lake)
     put(orders, a="1")
