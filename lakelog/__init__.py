@@ -4,6 +4,7 @@ A record is appended to *bronze* (the log), where it gets a permanent (partition
 key, the winner under the topic's *ordering rule*. The folders are the architecture; imports go down this list only::
 
     cli/          the command line: arguments, environment, clock, output (jobs/ calls it for the settings)
+    running/      where a topic's records come from (sources), and all that is due for it in one go (run); how signals end it
     lake/         a root with its topics and defaults; how topics are created and deleted
     topic.py      the verbs on one topic; reading.py, retention.py: those on its log and readers; commit_log.py: a topic as a commit log (KIP-27)
     native/       the verbs that only read, on the same tables without a JVM: delta-rs, DuckDB

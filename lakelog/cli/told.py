@@ -1,4 +1,4 @@
-"""Answers about snapshots, restores, maintenance, cleaning and quality as text."""
+"""Answers about sources, runs, snapshots, restores, maintenance, cleaning and quality as text."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from lakelog.cleaning_results import Cleaned, Explained, ExplainedRecord, SegmentCleaning, WhatIf
     from lakelog.quality_results import Dropped, Initialized, Requeued, Verdict
     from lakelog.results import Maintained, Restored, Snapshot, SnapshotDeleted
+    from lakelog.running_results import Taken
 
 # What becomes of tombstones, in words.
 TOMBSTONES = {
@@ -90,6 +91,21 @@ def maintained(result: Maintained) -> None:
     done += [f"given a table of their own: {', '.join(result.promoted)}"] * bool(result.promoted)
     done += [f"{count(len(result.dropped), 'copy')} dropped".replace("copys", "copies")] * bool(result.dropped)
     line(f"{result.topic}: maintained; {'; '.join([*done, f'{len(result.vacuumed)} tables vacuumed'])}")
+
+
+def taken(result: Taken) -> None:
+    """One line about what was taken of a source, and on stderr what was passed over."""
+    known = f" ({count(result.known, 'file')} taken before)" if result.known else ""
+    if result.files:
+        did = f"appended {count(result.records, 'record')} of {count(result.files, 'file')} from {result.source}"
+        line(f"{result.topic}: {did}{known}{spans(result.offsets)}")
+    else:
+        line(f"{result.topic}: nothing new in {result.source}{known}")
+    if result.quarantined:
+        say(f"{count(result.quarantined, 'record')} put aside: lakelog quarantine list {result.topic}")
+    if result.passed_over:
+        more = f" and {len(result.passed_over) - 3} more" if len(result.passed_over) > 3 else ""
+        say(f"Passed over, since they are empty or still being written: {', '.join(result.passed_over[:3])}{more}")
 
 
 def cleaned(result: Cleaned) -> None:

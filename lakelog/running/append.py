@@ -1,0 +1,37 @@
+"""A topic's sources into its log, one after the other, in the order in which they are named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from lakelog.errors import LakelogError
+from lakelog.running import directory
+from lakelog.running.sources import Source
+from lakelog.running_results import Taken
+from lakelog.topic import Topic
+
+
+def append_from(topic: Topic, sources: Sequence[Source], *, tell: Callable[[int, int], None] = lambda done, total: None) -> list[Taken]:
+    """Append what the log does not hold yet of some sources.
+
+    Args:
+        topic: the topic.
+        sources: the directories.
+        tell: called with (files done, files in all of the source) after each append.
+
+    Gives: what was taken of each.
+
+    Raises:
+        What `directory.take` names. Every source is looked at before anything is written; what was taken before a refusal stays in the log:
+        ``sources`` in its details says it.
+    """
+    for source in sources[1:]:
+        directory.look(topic, source)
+    done: list[Taken] = []
+    try:
+        for source in sources:
+            done.append(directory.take(topic, source, tell=tell))
+    except LakelogError as error:
+        error.details = {**error.details, "sources": [one.to_dict() for one in done]}
+        raise
+    return done
