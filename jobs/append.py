@@ -1,4 +1,4 @@
-"""Append files to a topic, as one batch, once however often it is run: ``python jobs/append.py --root /data/lake --topic orders FILE…``."""
+"""Append files, else what is new in the topic's sources; each once: ``python jobs/append.py --root /data/lake --topic orders FILE…``."""
 
 import argparse
 import json
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from lakelog.cli.settings import load
 from lakelog.errors import LakelogError
 from lakelog.inputs.identity import of_files
+from lakelog.running.append import append_from
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -17,17 +18,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--config", help="a lakelog.toml; else the nearest one upward")
     parser.add_argument("--topic", required=True)
     parser.add_argument("--format", choices=["ndjson", "csv", "parquet"], help="else by the names of the files")
-    parser.add_argument("--delimiter", default=",", help="of CSV")
-    parser.add_argument("--encoding", default="utf-8", help="of CSV")
-    parser.add_argument("--null", help="of CSV: the unquoted text that means NULL")
+    for option, default in (("--delimiter", ","), ("--encoding", "utf-8"), ("--null", None)):
+        parser.add_argument(option, default=default, help="of CSV; --null is the unquoted text that means NULL")
     parser.add_argument("--token", help="the batch's name; else made of the files' names, sizes and contents, never of the time")
-    parser.add_argument("files", nargs="+")
+    parser.add_argument("files", nargs="*", help="one batch; else the sources that lakelog.toml names for the topic")
     given = parser.parse_args(argv)
     try:
-        lake = load(root=given.root, config=given.config).open_lake()
-        token = given.token or of_files(given.files)
-        written = {"format": given.format, "delimiter": given.delimiter, "encoding": given.encoding, "null": given.null}
-        report, code = lake.topic(given.topic).append(given.files, **written, token=token).to_json(), 0
+        settings, code = load(root=given.root, config=given.config), 0
+        topic, written = settings.open_lake().topic(given.topic), {name: getattr(given, name) for name in ("delimiter", "encoding", "null")}
+        if given.files:
+            report = topic.append(given.files, format=given.format, **written, token=given.token or of_files(given.files)).to_json()
+        else:
+            report = json.dumps({"sources": [one.to_dict() for one in append_from(topic, settings.sources.get(given.topic, ()))]})
     except LakelogError as error:
         report, code = json.dumps(error.to_dict(), default=str), error.exit_code
     sys.stdout.write(report + "\n")

@@ -87,7 +87,6 @@ class Run(Result):
     counts: dict[str, int]
     octets: dict[str, int]
     retries: list[dict[str, str]] = field(default_factory=list)
-    lease: int | None = None
     error: dict[str, Any] | None = None
     recorded: bool | str = False
 

@@ -265,6 +265,7 @@ def verify(
 
 snapshots.register(app)
 quality.register(app)
+running.register(app)
 app.add_typer(readers)
 
 
@@ -369,7 +370,8 @@ def main(argv: Sequence[str] | None = None, signals: Signals | None = None) -> i
             code = int(typer.main.get_command(app).main(args=arguments, prog_name="lakelog", standalone_mode=False, obj=signals) or 0)
     except (KeyboardInterrupt, Exception) as error:
         caught = error
-    if caught is None and signals.received is None:
+    # A run reports by itself what ended it.
+    if caught is None and (code or signals.received is None):
         return code
     if isinstance(caught, BrokenPipeError):
         sys.stdout = open(os.devnull, "w")

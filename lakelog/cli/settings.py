@@ -11,8 +11,8 @@
     [session.config]             # further Spark settings, as they are
     "spark.sql.shuffle.partitions" = "8"
 
-    [topics.orders]              # where the records of a topic come from: directories whose files are taken once each
-    sources = ["./in/orders", {directory = "./in/shop", name = "shop", pattern = "*.csv", delimiter = ";"}]
+    [topics.orders]              # where the records of a topic come from (running/sources.py)
+    sources = ["./in/orders", {directory = "./in/shop", name = "shop", pattern = "*.csv", delimiter = ";"}, {table = "./raw/orders"}]
 
 What the command line says goes before the environment (``LAKELOG_ROOT``, ``LAKELOG_CONFIG``), that before the file.
 """

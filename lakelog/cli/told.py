@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from lakelog.cleaning_results import Cleaned, Explained, ExplainedRecord, SegmentCleaning, WhatIf
     from lakelog.quality_results import Dropped, Initialized, Requeued, Verdict
     from lakelog.results import Maintained, Restored, Snapshot, SnapshotDeleted
-    from lakelog.running_results import Taken
+    from lakelog.running_results import Step, Taken
 
 # What becomes of tombstones, in words.
 TOMBSTONES = {
@@ -96,9 +96,9 @@ def maintained(result: Maintained) -> None:
 def taken(result: Taken) -> None:
     """One line about what was taken of a source, and on stderr what was passed over."""
     known = f" ({count(result.known, 'file')} taken before)" if result.known else ""
-    if result.files:
-        did = f"appended {count(result.records, 'record')} of {count(result.files, 'file')} from {result.source}"
-        line(f"{result.topic}: {did}{known}{spans(result.offsets)}")
+    if result.batches:
+        what = count(result.files, "file" if result.position is None else "version")
+        line(f"{result.topic}: appended {count(result.records, 'record')} of {what} from {result.source}{known}{spans(result.offsets)}")
     else:
         line(f"{result.topic}: nothing new in {result.source}{known}")
     if result.quarantined:
@@ -106,6 +106,23 @@ def taken(result: Taken) -> None:
     if result.passed_over:
         more = f" and {len(result.passed_over) - 3} more" if len(result.passed_over) > 3 else ""
         say(f"Passed over, since they are empty or still being written: {', '.join(result.passed_over[:3])}{more}")
+
+
+def step(topic: str, done: Step) -> str:
+    """One line about a step of a run."""
+    report, told = done.report or {}, done.why or done.outcome
+    if done.step == "append" and done.outcome == "done":
+        taken = [sum(one[name] for one in report["sources"]) for name in ("records", "files")]
+        told = f"{count(taken[0], 'record')} of {count(taken[1], 'file')}"
+    elif done.outcome == "done":
+        told = {
+            "merge": lambda: f"{count(report['records'], 'record')} into version {report['version']}: {report['inserted']} inserted,"
+            f" {report['updated']} updated, {report['deleted']} deleted",
+            "snapshot": lambda: f"took {report['id']}",
+            "clean": lambda: f"log {report['octets_before']:,} -> {report['octets_after']:,} B",
+            "check": lambda: f"{report['outcome']}, version {report['version']}",
+        }[done.step]()  # fmt: skip
+    return f"{topic}: {done.step}: {told} ({done.seconds:.1f} s)"
 
 
 def cleaned(result: Cleaned) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakelog.delta.filesystem import filesystem
-from lakelog.errors import NotFound, NotReady
+from lakelog.errors import InvalidRequest, NotFound, NotReady
 from lakelog.inputs.identity import BLOCK
 
 # So much of a text file may be its first line.
@@ -37,7 +37,7 @@ def listed(directory: str, *, recursive: bool) -> list[File]:
 
     Raises:
         NotFound: there is no such directory.
-        InvalidRequest: its file system cannot be opened.
+        InvalidRequest: its file system cannot be opened, or it is a Delta table.
         NotReady: it cannot be listed.
     """
     from pyarrow import fs
@@ -50,6 +50,8 @@ def listed(directory: str, *, recursive: bool) -> list[File]:
         found = system.get_file_info(fs.FileSelector(path or "/", recursive=recursive))
     except OSError as error:
         raise NotReady(f"{directory} cannot be listed: {error}. Nothing was written.") from error
+    if any(one.base_name == "_delta_log" for one in found):
+        raise InvalidRequest(f"{directory} is a Delta table, and its files are not what it holds: name it as a table. Nothing was written.")
     files = [_file(directory, path, one) for one in found if one.type == fs.FileType.File]
     return sorted(files, key=lambda one: one.name)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from lakelog.errors import LakelogError
-from lakelog.running import directory
-from lakelog.running.sources import Source
+from lakelog.errors import InvalidRequest, LakelogError
+from lakelog.running import directory, table
+from lakelog.running.sources import DirectorySource, Source
 from lakelog.running_results import Taken
 from lakelog.topic import Topic
 
@@ -16,21 +16,28 @@ def append_from(topic: Topic, sources: Sequence[Source], *, tell: Callable[[int,
 
     Args:
         topic: the topic.
-        sources: the directories.
+        sources: directories and tables.
         tell: called with (files done, files in all of the source) after each append.
 
     Gives: what was taken of each.
 
     Raises:
-        What `directory.take` names. Every source is looked at before anything is written; what was taken before a refusal stays in the log:
-        ``sources`` in its details says it.
+        InvalidRequest: there is none.
+        What `directory.take` and `table.take` name. Every source is looked at before anything is written; what was taken before a refusal stays
+        in the log: ``sources`` in its details says it.
     """
+    if not sources:
+        raise InvalidRequest(
+            f'{topic.name} has no sources. Name files, or list sources in lakelog.toml: [topics.{topic.name}] sources = ["./in"].'
+        )
     for source in sources[1:]:
-        directory.look(topic, source)
+        directory.look(topic, source) if isinstance(source, DirectorySource) else table.look(topic, source)
     done: list[Taken] = []
     try:
         for source in sources:
-            done.append(directory.take(topic, source, tell=tell))
+            done.append(
+                directory.take(topic, source, tell=tell) if isinstance(source, DirectorySource) else table.take(topic, source, tell=tell)
+            )
     except LakelogError as error:
         error.details = {**error.details, "sources": [one.to_dict() for one in done]}
         raise

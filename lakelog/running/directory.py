@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from lakelog.errors import Conflict, LakelogError, Refused
+from lakelog.errors import LakelogError, Refused
 from lakelog.inputs.directory import Content, File, content_of, is_still, listed
 from lakelog.inputs.sources import file_format
 from lakelog.log import ledger
@@ -22,7 +22,6 @@ BATCH_FILES, BATCH_OCTETS = 200, 256 << 20
 SURELY_LATER_MS = 3000
 # Names whose order is the same as that of their addresses, by which Spark orders the files of one append.
 PLAIN = re.compile(r"[A-Za-z0-9._/-]+")
-ATTEMPTS = 20
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ def look(topic: Topic, source: DirectorySource) -> Listing:
 
     Raises:
         NotFound: there is no such directory.
-        Refused: a file is no longer what was taken under its name (SOURCE_CHANGED); it is named.
+        Refused: a file is no longer what was taken under its name (SOURCE_FILE_CHANGED); it is named.
 
     Cost: the directory is listed, the ledger read by one small Spark query. Files that were changed, by their time or size, since they were
     taken are read.
@@ -61,14 +60,16 @@ def look(topic: Topic, source: DirectorySource) -> Listing:
 
 def require_same(topic: str, source: DirectorySource, file: File, entry: Entry) -> None:
     """Refuse a file that is not the one that was taken under its name. Cost: none where its size and time are as they were; else it is read."""
-    untouched = file.modified == entry.modified and file.modified // 1_000_000 < entry.taken_ms - SURELY_LATER_MS
-    if file.size == entry.size and (untouched or content_of(file).digest == entry.content):
+    if file.size == entry.size and file.modified == entry.modified and file.modified // 1_000_000 < entry.taken_ms - SURELY_LATER_MS:
+        return
+    content = content_of(file).digest
+    if content == entry.content:
         return
     raise Refused(
         f"{topic}: {file.path} is no longer the file that was taken under this name: {entry.size} octets then, {file.size} now, with another"
         " content. Nothing was written. If its records are to be appended too, give the file another name; else put the old content back, or"
         " move the file out of the directory.",
-        name="SOURCE_CHANGED", expected=entry.content, actual=None, source=str(source), file=file.name,
+        name="SOURCE_FILE_CHANGED", expected=entry.content, actual=content, source=str(source), file=file.name,
     )  # fmt: skip
 
 
@@ -82,15 +83,15 @@ def take(topic: Topic, source: DirectorySource, *, tell: Callable[[int, int], No
 
     Raises:
         What `look` and `Topic.append` name; files before the one that was refused are in the log: ``taken`` in its details says which.
-        Conflict: other processes took files of it again and again.
 
     Cost: as `look`; each new file is read twice, for its digest and by Spark; an append for each batch of files of one format. One file a batch
-    where records may be put aside (``quality.on.failure``), and of CSV and Parquet files whose columns are not the same.
+    where records may be put aside (``quality.on.failure``), of Parquet, and of CSV whose columns are not the same.
     """
     done: list[TakenBatch] = []
     listing = look(topic, source)
     try:
-        for _ in range(ATTEMPTS):
+        # Each time another process is first, there is less left to be taken.
+        while True:
             total, count = len(listing.new), 0
             for batch in _batches(topic, source, listing.new):
                 answer = _append(topic, source, batch)
@@ -109,7 +110,6 @@ def take(topic: Topic, source: DirectorySource, *, tell: Callable[[int, int], No
         if done:
             error.args = (f"{error} Of {source} {taken.files} files before are in the log, and are not taken again.",)
         raise
-    raise Conflict(f"{topic.name}: other processes took files of {source} {ATTEMPTS} times in a row. Try again later.")
 
 
 def _append(topic: Topic, source: DirectorySource, batch: Mapping[str, tuple[File, Content]]) -> Appended:

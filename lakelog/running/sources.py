@@ -1,4 +1,4 @@
-"""Where a topic's records come from: directories of files, as ``lakelog.toml`` and the command line say it. Values; no I/O."""
+"""Where a topic's records come from: directories of files and Delta tables, as ``lakelog.toml`` and the command line say it. Values; no I/O."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from typing import Any
 
 from lakelog.errors import InvalidConfig
 from lakelog.model.config import did_you_mean
-from lakelog.model.names import absolute_root
+from lakelog.model.names import TableRef, absolute_root
 
 # Names of files that somebody is still writing.
 UNFINISHED_STARTS, UNFINISHED_ENDS = ("_", "."), (".tmp", ".part")
 KINDS = {
-    "directory": str, "name": str, "pattern": str, "recursive": bool, "format": str, "delimiter": str, "encoding": str, "null": str,
+    "directory": str, "table": str, "name": str, "pattern": str, "recursive": bool, "format": str, "delimiter": str, "encoding": str,
+    "null": str, "starting_version": int,
 }  # fmt: skip
-WORDS = {str: "text", bool: "true or false"}
+OF_DIRECTORY = ("pattern", "recursive", "format", "delimiter", "encoding", "null")
+OF_TABLE = ("starting_version",)
+WORDS = {str: "text", bool: "true or false", int: "a whole number"}
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,33 @@ class DirectorySource:
         return any(part.startswith(UNFINISHED_STARTS) for part in name.split("/")) or name.lower().endswith(UNFINISHED_ENDS)
 
 
-Source = DirectorySource
+@dataclass(frozen=True)
+class TableSource:
+    """A Delta table whose appended rows are taken once each, version by version.
+
+    ``name``: what the ledger calls it; else where it is. ``starting_version``: the first version whose rows are taken; else all rows that the
+    table holds when it is first read.
+    """
+
+    table: str
+    name: str | None = None
+    starting_version: int | None = None
+
+    @property
+    def identity(self) -> str:
+        """What the ledger knows it by."""
+        return f"table {self.name or self.table}"
+
+    @property
+    def ref(self) -> TableRef:
+        """Where it is."""
+        return TableRef(path=self.table) if "/" in self.table else TableRef(name=tuple(self.table.split(".")))
+
+    def __str__(self) -> str:
+        return self.table
+
+
+Source = DirectorySource | TableSource
 
 
 def parsed(said: Any, *, where: str, folder: Any) -> tuple[Source, ...]:
@@ -99,8 +128,14 @@ def _one(said: Any, where: str, folder: Any) -> Source:
             raise InvalidConfig(f"{where}: there is no setting {name}.{hint}", setting=f"{where}.{name}")
         if type(value) is not KINDS[name] or (value == "" and name != "null"):
             raise InvalidConfig(f"{where}.{name} must be {WORDS[KINDS[name]]}.", setting=f"{where}.{name}")
-    if "directory" not in said:
-        raise InvalidConfig(f"{where} needs a directory.", setting=where)
+    if ("directory" in said) == ("table" in said):
+        raise InvalidConfig(f"{where} needs either a directory or a table.", setting=where)
+    kind, others = ("directory", OF_TABLE) if "directory" in said else ("table", OF_DIRECTORY)
+    wrong = next((name for name in others if name in said), None)
+    if wrong is not None:
+        raise InvalidConfig(f"{where}.{wrong} does not go with a {kind}.", setting=f"{where}.{wrong}")
+    if "table" in said:
+        return TableSource(**{**said, "table": absolute_root(said["table"], folder)})
     return DirectorySource(**{**said, "directory": directory_path(said["directory"], folder)})
 
 
@@ -113,4 +148,4 @@ def directory_path(text: str, folder: Any) -> str:
 def of_directory(directory: str, configured: Sequence[Source], folder: Any) -> Source:
     """The source that a directory is: the configured one where it is one, so that the ledger knows it by the same name."""
     path = directory_path(directory, folder)
-    return next((one for one in configured if one.directory == path), DirectorySource(path))
+    return next((one for one in configured if isinstance(one, DirectorySource) and one.directory == path), DirectorySource(path))

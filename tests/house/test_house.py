@@ -18,7 +18,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "settings", "root", "failure", "input", "progress", "output", "told", "rows", "doctor", "demo", "shell",
         "context", "topics", "snapshots", "quality", "readers", "running", "main",
     ),
-    "running": ("interrupt", "sources", "directory", "append"),
+    "running": ("interrupt", "sources", "directory", "table", "append", "steps", "report_files", "runs", "run"),
     "lake": ("query", "lake_table", "lake_snapshots", "lake_import", "lake"),
     "": ("reading", "retention", "topic", "commit_log"),
     "native": ("rows", "table", "log", "latest", "topic", "query"),

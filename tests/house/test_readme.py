@@ -107,7 +107,22 @@ def test_every_command_is_in_the_readme_and_has_help(cli: Callable[..., Answer])
     shown = cli("--help").out.partition("Commands:")[2]
     names = re.findall(r"^  ([\w-]+)  ", shown, re.MULTILINE)
 
-    verbs = ["append", "merge", "sql", "latest", "status", "verify", "restore", "maintain", "clean", "check", "doctor", "shell", "demo"]
+    verbs = [
+        "append",
+        "merge",
+        "sql",
+        "latest",
+        "status",
+        "verify",
+        "restore",
+        "maintain",
+        "clean",
+        "check",
+        "run",
+        "doctor",
+        "shell",
+        "demo",
+    ]
     assert names == [*verbs, "topic", "lake", "snapshot", "quarantine", "read", "commit", "lag", "truncate", "explain", "what-if"]
     for name in names:
         assert f"| `lakelog {name}" in README

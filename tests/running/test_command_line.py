@@ -55,5 +55,5 @@ def test_append_from_a_directory(lake: Lake, cli: Callable[..., Answer], tmp_pat
     assert json.loads(cli("append orders --from in --json").out)["sources"][0]["files"] == 2
     write(tmp_path / "in", "b.ndjson", "b3")
     answer = cli("append orders --json")
-    assert (answer.code, json.loads(answer.out)["error"]) == (4, "SOURCE_CHANGED")
+    assert (answer.code, json.loads(answer.out)["error"]) == (4, "SOURCE_FILE_CHANGED")
     assert cli("append orders --from nowhere").code == 5

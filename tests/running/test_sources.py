@@ -84,7 +84,7 @@ def test_a_file_that_changed_is_named_and_nothing_is_written(lake: Lake, inbox: 
     write(inbox, "b.ndjson", "b1")
     with pytest.raises(Refused, match=r"/in/a\.ndjson is no longer the file .* another name") as refused:
         append_from(topic, [DirectorySource(str(inbox), name="other", pattern="b*"), source])
-    assert refused.value.name == "SOURCE_CHANGED"
+    assert refused.value.name == "SOURCE_FILE_CHANGED"
     assert topic.ends() == {0: 1}
 
     # Either remedy works.
@@ -215,7 +215,7 @@ def test_two_at_once_take_each_file_once(lake: Lake, inbox: Path, monkeypatch: p
         ([{"directry": "./in"}], r"no setting directry\. Did you mean directory\?"),
         ([{"directory": "./in", "recursive": "yes"}], r"recursive must be true or false"),
         ([{"directory": ""}], "directory must be text"),
-        ([{"name": "a"}], "needs a directory"),
+        ([{"name": "a"}], "needs either a directory or a table"),
         (["./in", "in/"], "two sources are the directory /here/in"),
     ],
 )
