@@ -7,5 +7,5 @@ reads ``lakelog.toml`` and the environment; root.py tells what is wrong with a r
 input.py names the files of an append; progress.py shows how far it is; failure.py says errors in the words of the command line. doctor.py,
 demo.py and shell.py are verbs of their own.
 
-May import everything below. jobs/ imports settings.py alone.
+May import everything below. jobs/ imports settings.py alone, of this wing.
 """

@@ -112,8 +112,12 @@ def step(topic: str, done: Step) -> str:
     """One line about a step of a run."""
     report, told = done.report or {}, done.why or done.outcome
     if done.step == "append" and done.outcome == "done":
-        taken = [sum(one[name] for one in report["sources"]) for name in ("records", "files")]
-        told = f"{count(taken[0], 'record')} of {count(taken[1], 'file')}"
+        taken = {
+            kind: sum(one["files"] for one in report["sources"] if (one["position"] is None) == (kind == "file"))
+            for kind in ("file", "version")
+        }
+        of = " and ".join(count(number, kind) for kind, number in taken.items() if number)
+        told = f"{count(sum(one['records'] for one in report['sources']), 'record')} of {of}"
     elif done.outcome == "done":
         told = {
             "merge": lambda: f"{count(report['records'], 'record')} into version {report['version']}: {report['inserted']} inserted,"

@@ -2,8 +2,7 @@
 
 An entry is a control row beside the tokens (partition -1), in one of 16 directories of its own, by its source: only appends from the same source
 conflict. Unlike a token it is never forgotten; a restore that cuts the records out of the log takes the entry with them, so that the file may be
-taken again. Cleaning and truncating the log leave it. A topic that is
-imported begins with an empty ledger, as it does without tokens.
+taken again. Cleaning and truncating the log leave it. A topic that is imported begins with an empty ledger, as it does without tokens.
 """
 
 from __future__ import annotations
