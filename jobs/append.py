@@ -1,4 +1,4 @@
-"""Append files to a topic, as one batch, once however often it is run: ``python jobs/append.py --root /data/lake --topic orders FILE…``."""
+"""Append files, else what is new in the topic's sources; each once: ``python jobs/append.py --root /data/lake --topic orders FILE…``."""
 
 import sys
 from collections.abc import Sequence

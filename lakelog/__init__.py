@@ -5,6 +5,7 @@ key, the winner under the topic's *ordering rule*. The folders are the architect
 
     job/          what a scheduler starts: a verb, its parameters, a report (``lakelog-job``; jobs/ calls it)
     cli/          the command line: arguments, environment, clock, output
+    running/      where a topic's records come from (sources), and all that is due for it in one go (run); how signals end it
     lake/         a root with its topics and defaults; how topics are created and deleted
     topic.py      the verbs on one topic; reading.py, retention.py: those on its log and readers; commit_log.py: a topic as a commit log (KIP-27)
     native/       the verbs that only read, on the same tables without a JVM: delta-rs, DuckDB

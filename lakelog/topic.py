@@ -21,6 +21,7 @@ from lakelog.log import append, bronze, bulk
 from lakelog.log.append import AppendOptions
 from lakelog.log.state import require_whole
 from lakelog.log.tail import LogEnd, log_end, true_end
+from lakelog.log.tokens import Token
 from lakelog.model import config
 from lakelog.model.config import TopicConfig
 from lakelog.model.names import TableRef
@@ -130,7 +131,7 @@ class Topic(LogRetention, SnapshotVerbs, QualityVerbs, CleaningVerbs):
         encoding: str = "utf-8",
         null: str | None = None,
         expected_offset: Mapping[int, int] | None = None,
-        token: str | None = None,
+        token: str | Token | None = None,
         epoch: int | None = None,
         problems: int = 20,
     ) -> Appended:

@@ -12,8 +12,8 @@ import typer
 
 from lakelog.cli import output
 from lakelog.cli.failure import in_cli
-from lakelog.cli.interrupt import Signals
 from lakelog.errors import UNSUPPORTED_FEATURE, InvalidRequest, LakelogError, NotReady
+from lakelog.running.interrupt import Signals
 
 if TYPE_CHECKING:
     from lakelog.cli.settings import Settings

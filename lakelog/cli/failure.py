@@ -8,8 +8,8 @@ import signal
 
 import typer
 
-from lakelog.cli.interrupt import Interrupted
 from lakelog.errors import InvalidRequest, LakelogError
+from lakelog.running.interrupt import Interrupted
 
 # Typer's own errors of usage; their home has moved between its releases, their family has not.
 UsageError: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")

@@ -17,14 +17,14 @@ from typing import Annotated, Any
 
 import typer
 
-from lakelog.cli import output, quality, snapshots
+from lakelog.cli import output, quality, running, snapshots
 from lakelog.cli.context import Call, Config, Debug, Delimiter, Encoding, Engine, Form, Json, Limit, Name, Root, Yes, verb
 from lakelog.cli.failure import failure, in_cli
-from lakelog.cli.interrupt import Signals
 from lakelog.cli.readers import readers
 from lakelog.cli.topics import lakes, topics
 from lakelog.errors import UNSUPPORTED_FEATURE, Damaged, InvalidRequest, LakelogError, TopicNotFound
 from lakelog.model.config import did_you_mean
+from lakelog.running.interrupt import Signals
 
 app = typer.Typer(
     name="lakelog",
@@ -70,7 +70,12 @@ def lakelog(
 def append(
     call: Call,
     topic: Name,
-    files: Annotated[list[str], typer.Argument(metavar="FILE", help="NDJSON, CSV or Parquet files, .gz too; - is standard input.")],
+    files: Annotated[
+        list[str] | None, typer.Argument(metavar="FILE", help="NDJSON, CSV or Parquet files, .gz too; - is standard input.")
+    ] = None,
+    source: Annotated[
+        list[str] | None, typer.Option("--from", metavar="DIRECTORY", help="Take each file of a directory once, for good; may be repeated.")
+    ] = None,
     format: Annotated[str | None, typer.Option(metavar="ndjson|csv|parquet", help="What the files are; else by their names.")] = None,
     delimiter: Delimiter = ",",
     encoding: Encoding = "utf-8",
@@ -86,11 +91,22 @@ def append(
     chunk: Annotated[int, typer.Option(min=1, help="With --bulk: records a chunk.")] = 1_000_000,
     problems: Annotated[Path | None, typer.Option(metavar="FILE", help="Write every bad record's place and reason there.")] = None,
 ) -> None:
-    """Append files to a topic's log: as one batch, or with --bulk in chunks."""
+    """Append files to a topic's log: as one batch, or with --bulk in chunks.
+
+    Without a FILE: what is new in the directories of --from, else in the sources that lakelog.toml names for the topic.
+    """
     from lakelog.cli.input import as_files, problems_to, require_files
     from lakelog.cli.progress import watching
 
     expected = _offsets(expected_offset or [])
+    if source or not files:
+        if files or bulk or expected or token or epoch is not None or problems:
+            raise InvalidRequest(
+                "--from takes the files of a directory once each: no FILE, --bulk, --token, --expected-offset, --epoch or --problems."
+            )
+        return running.append_from(
+            call, topic, source or [], {"format": format, "delimiter": delimiter, "encoding": encoding, "null": null}
+        )
     if bulk and (expected or token or epoch is not None or "-" in files):
         raise InvalidRequest("--bulk names its chunks and expects their offsets itself: no --token, --expected-offset, --epoch or -.")
     require_files(files, format)
@@ -249,6 +265,7 @@ def verify(
 
 snapshots.register(app)
 quality.register(app)
+running.register(app)
 app.add_typer(readers)
 
 
@@ -353,7 +370,8 @@ def main(argv: Sequence[str] | None = None, signals: Signals | None = None) -> i
             code = int(typer.main.get_command(app).main(args=arguments, prog_name="lakelog", standalone_mode=False, obj=signals) or 0)
     except (KeyboardInterrupt, Exception) as error:
         caught = error
-    if caught is None and signals.received is None:
+    # A run reports by itself what ended it.
+    if caught is None and (code or signals.received is None):
         return code
     if isinstance(caught, BrokenPipeError):
         sys.stdout = open(os.devnull, "w")

@@ -19,12 +19,13 @@ EVERY = 0.25
 
 
 @contextlib.contextmanager
-def watching(doing: str, spark: SparkSession) -> Iterator[Tell]:
+def watching(doing: str, spark: SparkSession, *, of: str = "records") -> Iterator[Tell]:
     """Show what is done of what while something runs; where records are told (the function this gives), they take the place of tasks.
 
     Args:
         doing: what runs.
         spark: the session that does it.
+        of: what is told.
     """
     if not sys.stderr.isatty():
         yield lambda done, total: None
@@ -45,7 +46,7 @@ def watching(doing: str, spark: SparkSession) -> Iterator[Tell]:
 
         def tell(done: int, total: int) -> None:
             counted.set()
-            shown.update(line, completed=done, total=total, told=f"{done:,} of {total:,} records")
+            shown.update(line, completed=done, total=total, told=f"{done:,} of {total:,} {of}")
 
         def watch() -> None:
             while not ended.wait(EVERY):

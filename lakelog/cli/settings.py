@@ -11,6 +11,9 @@
     [session.config]             # further Spark settings, as they are
     "spark.sql.shuffle.partitions" = "8"
 
+    [topics.orders]              # where the records of a topic come from (running/sources.py)
+    sources = ["./in/orders", {directory = "./in/shop", name = "shop", pattern = "*.csv", delimiter = ";"}, {table = "./raw/orders"}]
+
 What the command line says goes before the environment (``LAKELOG_ROOT``, ``LAKELOG_CONFIG``), that before the file.
 """
 
@@ -27,6 +30,7 @@ from lakelog.delta.session import launched_session, local_session
 from lakelog.errors import InvalidConfig, InvalidRequest
 from lakelog.model.config import did_you_mean
 from lakelog.model.names import absolute_root
+from lakelog.running.sources import Source, parsed
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -39,19 +43,21 @@ if TYPE_CHECKING:
     from lakelog.lake.lake import Lake
 
 FILE = "lakelog.toml"
-KEYS = ("root", "session")
+KEYS = ("root", "session", "topics")
 SESSION_KEYS = ("master", "memory", "config")
+TOPIC_KEYS = ("sources",)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Where the lake is (``root``, None when nothing says) and how Spark starts; ``file`` is the lakelog.toml that was read."""
+    """Where the lake is (``root``, None when nothing says), how Spark starts, and the sources by topic; ``file`` is the lakelog.toml that was read."""
 
     root: str | None = None
     master: str = "local[*]"
     memory: str = "4g"
     spark: Mapping[str, str] = field(default_factory=dict)
     file: Path | None = None
+    sources: Mapping[str, tuple[Source, ...]] = field(default_factory=dict)
 
     def lake_root(self) -> str:
         """The root of the lake.
@@ -118,6 +124,7 @@ def load(
         memory=session.get("memory", Settings.memory),
         spark={name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in session.get("config", {}).items()},
         file=file,
+        sources=_sources(file, content.get("topics", {})) if file else {},
     )
 
 
@@ -134,9 +141,20 @@ def _read(file: Path) -> dict[str, Any]:
         raise InvalidConfig(f"{file} cannot be read: {error.strerror}.", file=str(file)) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidConfig(f"{file} is not TOML: {error}.", file=str(file)) from error
-    _check(file, "", content, KEYS, {"root": str, "session": dict})
+    _check(file, "", content, KEYS, {"root": str, "session": dict, "topics": dict})
     _check(file, "session.", content.get("session", {}), SESSION_KEYS, {"master": str, "memory": str, "config": dict})
     return content
+
+
+def _sources(file: Path, topics: Mapping[str, Any]) -> dict[str, tuple[Source, ...]]:
+    """The sources of each topic; relative paths are relative to the file."""
+    found = {}
+    for name, said in topics.items():
+        if not isinstance(said, dict):
+            raise InvalidConfig(f"{file}: topics.{name} must be a table.", setting=f"topics.{name}", file=str(file))
+        _check(file, f"topics.{name}.", said, TOPIC_KEYS, {"sources": list})
+        found[name] = parsed(said.get("sources", []), where=f"{file}: topics.{name}.sources", folder=file.absolute().parent)
+    return found
 
 
 def _check(file: Path, prefix: str, table: Mapping[str, Any], known: tuple[str, ...], types: Mapping[str, type]) -> None:
@@ -145,5 +163,5 @@ def _check(file: Path, prefix: str, table: Mapping[str, Any], known: tuple[str, 
             hint = did_you_mean(name, known) or f" Known: {', '.join(prefix + key for key in known)}."
             raise InvalidConfig(f"{file}: there is no setting {prefix}{name}.{hint}", setting=prefix + name, file=str(file))
         if not isinstance(value, types[name]):
-            kind = "a table" if types[name] is dict else "text"
+            kind = "a table" if types[name] is dict else "a list" if types[name] is list else "text"
             raise InvalidConfig(f"{file}: {prefix}{name} must be {kind}.", setting=prefix + name, file=str(file))

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakelog.cli import output
-from lakelog.cli.interrupt import Signals
 from lakelog.delta.prerequisites import cache_folder
 from lakelog.errors import LakelogError, NotReady
+from lakelog.running.interrupt import Signals
 
 if TYPE_CHECKING:
     from lakelog.lake.lake import Lake

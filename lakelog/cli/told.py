@@ -1,4 +1,4 @@
-"""Answers about snapshots, restores, maintenance, cleaning and quality as text."""
+"""Answers about sources, runs, snapshots, restores, maintenance, cleaning and quality as text."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from lakelog.cleaning_results import Cleaned, Erased, Explained, ExplainedRecord, SegmentCleaning, WhatIf
     from lakelog.quality_results import Dropped, Initialized, Requeued, Verdict
     from lakelog.results import Maintained, Restored, Snapshot, SnapshotDeleted
+    from lakelog.running_results import Step, Taken
 
 # What becomes of tombstones, in words.
 TOMBSTONES = {
@@ -90,6 +91,42 @@ def maintained(result: Maintained) -> None:
     done += [f"given a table of their own: {', '.join(result.promoted)}"] * bool(result.promoted)
     done += [f"{count(len(result.dropped), 'copy')} dropped".replace("copys", "copies")] * bool(result.dropped)
     line(f"{result.topic}: maintained; {'; '.join([*done, f'{len(result.vacuumed)} tables vacuumed'])}")
+
+
+def taken(result: Taken) -> None:
+    """One line about what was taken of a source, and on stderr what was passed over."""
+    known = f" ({count(result.known, 'file')} taken before)" if result.known else ""
+    if result.batches:
+        what = count(result.files, "file" if result.position is None else "version")
+        line(f"{result.topic}: appended {count(result.records, 'record')} of {what} from {result.source}{known}{spans(result.offsets)}")
+    else:
+        line(f"{result.topic}: nothing new in {result.source}{known}")
+    if result.quarantined:
+        say(f"{count(result.quarantined, 'record')} put aside: lakelog quarantine list {result.topic}")
+    if result.passed_over:
+        more = f" and {len(result.passed_over) - 3} more" if len(result.passed_over) > 3 else ""
+        say(f"Passed over, since they are empty or still being written: {', '.join(result.passed_over[:3])}{more}")
+
+
+def step(topic: str, done: Step) -> str:
+    """One line about a step of a run."""
+    report, told = done.report or {}, done.why or done.outcome
+    if done.step == "append" and done.outcome == "done":
+        taken = {
+            kind: sum(one["files"] for one in report["sources"] if (one["position"] is None) == (kind == "file"))
+            for kind in ("file", "version")
+        }
+        of = " and ".join(count(number, kind) for kind, number in taken.items() if number)
+        told = f"{count(sum(one['records'] for one in report['sources']), 'record')} of {of}"
+    elif done.outcome == "done":
+        told = {
+            "merge": lambda: f"{count(report['records'], 'record')} into version {report['version']}: {report['inserted']} inserted,"
+            f" {report['updated']} updated, {report['deleted']} deleted",
+            "snapshot": lambda: f"took {report['id']}",
+            "clean": lambda: f"log {report['octets_before']:,} -> {report['octets_after']:,} B",
+            "check": lambda: f"{report['outcome']}, version {report['version']}",
+        }[done.step]()  # fmt: skip
+    return f"{topic}: {done.step}: {told} ({done.seconds:.1f} s)"
 
 
 def cleaned(result: Cleaned) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 
 from lakelog.errors import LakelogError
 from lakelog.job.parameters import HelpShown, parse
 from lakelog.job.verbs import Outcome, failed, perform
+from lakelog.running.interrupt import Interrupted, Signals
 
 
 class JobFailed(Exception):
@@ -28,7 +30,17 @@ def run(verb: str, arguments: Sequence[str] | None = None) -> int:
         verb: one of `parameters.VERBS`.
         arguments: its parameters; None takes those of the process.
     """
-    return _reported([verb, *(sys.argv[1:] if arguments is None else arguments)]).exit_code
+    given = [verb, *(sys.argv[1:] if arguments is None else arguments)]
+    if verb != "run":
+        return _reported(given).exit_code
+    signals, ended = Signals(), list[Outcome]()
+    with signals.guarding():
+        ended.append(_reported(given, signals))
+    if not ended:
+        # The signal came before the run had begun.
+        sys.stdout.write(json.dumps({"error": Interrupted.name}) + "\n")
+    code = ended[0].exit_code if ended else 0
+    return code or (128 + signals.received if signals.received else 0)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -50,9 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise JobFailed(outcome.error, outcome.exit_code, outcome.message)
 
 
-def _reported(arguments: Sequence[str]) -> Outcome:
+def _reported(arguments: Sequence[str], signals: Signals | None = None) -> Outcome:
     try:
-        outcome = perform(parse(arguments))
+        outcome = perform(parse(arguments), signals)
     except HelpShown:
         return Outcome("")
     except LakelogError as error:

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from lakelog.errors import InvalidRequest
 
-VERBS = ("append", "merge", "snapshot", "restore", "check", "clean", "maintain")
+VERBS = ("run", "append", "merge", "snapshot", "restore", "check", "clean", "maintain")
 
 
 class HelpShown(Exception):
@@ -56,13 +56,17 @@ def _parser() -> Parser:
         one.add_argument("--topic", required=True, type=_stated)
         return one
 
-    append = verb("append", "Append files, as one batch, once however often it is run.")
+    run = verb("run", "All that is due: append from the sources of lakelog.toml, merge, snapshot, clean, check.")
+    run.add_argument("--report", type=_stated, help="a file that gets the report too")
+    run.add_argument("--metrics-file", type=_stated, help="a file that gets figures for node-exporter")
+
+    append = verb("append", "Append files, as one batch, once however often it is run; else what is new in the sources of lakelog.toml.")
     append.add_argument("--format", choices=["ndjson", "csv", "parquet"], help="else by the names of the files")
     append.add_argument("--delimiter", default=",", help="of CSV")
     append.add_argument("--encoding", default="utf-8", help="of CSV")
     append.add_argument("--null", help="of CSV: the unquoted text that means NULL")
     append.add_argument("--token", help="the batch's name; else made of the files' names, sizes and contents, never of the time")
-    append.add_argument("files", nargs="+", type=_stated, metavar="FILE")
+    append.add_argument("files", nargs="*", type=_stated, metavar="FILE", help="one batch; else the topic's sources")
 
     merge = verb("merge", "Fold what was appended into the latest table.")
     merge.add_argument("--max-records", type=int, help="at most so many, rounded up to whole batches")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,10 @@ from lakelog.cli.settings import load
 from lakelog.errors import Conflict, GateFailed, LakelogError
 
 if TYPE_CHECKING:
+    from lakelog.cli.settings import Settings
+    from lakelog.lake.lake import Lake
+    from lakelog.running.interrupt import Signals
+    from lakelog.running.sources import Source
     from lakelog.topic import Topic
 
 
@@ -25,11 +29,34 @@ class Outcome:
     message: str = ""
 
 
-def perform(given: Namespace) -> Outcome:
+@dataclass(frozen=True)
+class Work:
+    """What a verb works with: its parameters, the lake, what ``lakelog.toml`` says, and the signals that may end it."""
+
+    given: Namespace
+    lake: Lake
+    settings: Settings
+    signals: Signals | None
+
+    @property
+    def topic(self) -> Topic:
+        """The topic."""
+        return self.lake.topic(self.given.topic)
+
+    @property
+    def sources(self) -> Sequence[Source]:
+        """Where the topic's records come from."""
+        return self.settings.sources.get(self.given.topic, ())
+
+
+def perform(given: Namespace, signals: Signals | None = None) -> Outcome:
     """Open the lake and run the verb; an error of lakelog's is an outcome too."""
     try:
-        lake = load(root=given.root, config=given.config).open_lake()
-        return _VERBS[given.verb](lake.topic(given.topic), given)
+        settings = load(root=given.root, config=given.config)
+        lake = settings.open_lake()
+        if signals is not None:
+            signals.started(lake.spark)
+        return _VERBS[given.verb](Work(given, lake, settings, signals))
     except LakelogError as error:
         return failed(error)
 
@@ -39,34 +66,52 @@ def failed(error: LakelogError) -> Outcome:
     return Outcome(json.dumps(error.to_dict(), default=str), error.exit_code, error.name, str(error))
 
 
-def _append(topic: Topic, given: Namespace) -> Outcome:
-    from lakelog.inputs.identity import of_files
+def _run(work: Work) -> Outcome:
+    from lakelog.running.run import run
 
+    given = work.given
+    made = run(work.lake, given.topic, work.sources, signals=work.signals, report=given.report, metrics=given.metrics_file)
+    said = made.error or {}
+    return Outcome(made.to_json(), made.exit_code, str(said.get("error", "")), str(said.get("message", "")))
+
+
+def _append(work: Work) -> Outcome:
+    from lakelog.inputs.identity import of_files
+    from lakelog.running.append import append_from
+
+    topic, given = work.topic, work.given
+    if not given.files:
+        return Outcome(json.dumps({"sources": [one.to_dict() for one in append_from(topic, work.sources)]}))
     token = given.token or of_files(given.files)
     written = {"format": given.format, "delimiter": given.delimiter, "encoding": given.encoding, "null": given.null}
     return Outcome(topic.append(given.files, **written, token=token).to_json())
 
 
-def _merge(topic: Topic, given: Namespace) -> Outcome:
+def _merge(work: Work) -> Outcome:
+    topic, given = work.topic, work.given
     return Outcome(topic.merge(max_records=given.max_records, rebuild=given.rebuild).to_json())
 
 
-def _snapshot(topic: Topic, given: Namespace) -> Outcome:
+def _snapshot(work: Work) -> Outcome:
+    topic, given = work.topic, work.given
     return Outcome(topic.snapshot(given.name, keep=given.keep, note=given.note).to_json())
 
 
-def _restore(topic: Topic, given: Namespace) -> Outcome:
+def _restore(work: Work) -> Outcome:
+    topic, given = work.topic, work.given
     return Outcome(topic.restore(given.to, log=given.log, dry_run=given.dry_run, unless_there=True).to_json())
 
 
-def _check(topic: Topic, given: Namespace) -> Outcome:
+def _check(work: Work) -> Outcome:
+    topic, given = work.topic, work.given
     verdict = topic.check(page=given.page)
     if verdict.ok:
         return Outcome(verdict.to_json())
     return Outcome(verdict.to_json(), GateFailed.exit_code, GateFailed.name, f"{given.topic}: the latest table breaks its expectations.")
 
 
-def _clean(topic: Topic, given: Namespace) -> Outcome:
+def _clean(work: Work) -> Outcome:
+    topic, given = work.topic, work.given
     cleaned = topic.clean(dry_run=given.dry_run, force=given.force, max_bytes=given.max_bytes)
     # A partition that could not be cleaned is named in the report; a run again goes on with it.
     stopped = [f"partition {one.partition}: {one.error}" for one in cleaned.partitions if one.error]
@@ -75,11 +120,11 @@ def _clean(topic: Topic, given: Namespace) -> Outcome:
     return Outcome(cleaned.to_json(), Conflict.exit_code, Conflict.name, f"{given.topic}: {'; '.join(stopped)}")
 
 
-def _maintain(topic: Topic, given: Namespace) -> Outcome:
-    return Outcome(topic.maintain().to_json())
+def _maintain(work: Work) -> Outcome:
+    return Outcome(work.topic.maintain().to_json())
 
 
-_VERBS: dict[str, Callable[[Topic, Namespace], Outcome]] = {
-    "append": _append, "merge": _merge, "snapshot": _snapshot, "restore": _restore,
+_VERBS: dict[str, Callable[[Work], Outcome]] = {
+    "run": _run, "append": _append, "merge": _merge, "snapshot": _snapshot, "restore": _restore,
     "check": _check, "clean": _clean, "maintain": _maintain,
 }  # fmt: skip

@@ -45,11 +45,11 @@ class Gate(Protocol):
 
 @dataclass(frozen=True)
 class AppendOptions:
-    """The conditions of an append: log ends that must hold (partition to offset), a token, the generation of the log the writer knows; how many
-    bad records its refusal lists; the gate that it has to pass."""
+    """The conditions of an append: log ends that must hold (partition to offset), a token (a text, or one that says more: ledger.py), the
+    generation of the log the writer knows; how many bad records its refusal lists; the gate that it has to pass."""
 
     expected_offset: Mapping[int, int] | None = None
-    token: str | None = None
+    token: str | Token | None = None
     epoch: int | None = None
     problems: int = 20
     gate: Gate | None = None
@@ -75,7 +75,7 @@ def append(
     Raises:
         What `Topic.append` names; after any of it nothing was written.
     """
-    mark = Token(options.token) if options.token is not None else None
+    mark = Token(options.token) if isinstance(options.token, str) else options.token
     if mark is not None and (answer := mark.remembered(log, now)) is not None:
         return _repeated(log, name, mark, answer), known
     seen = None if known is None else followed(log, known)
@@ -93,13 +93,15 @@ def append(
             return staging.staged(log, request, now, listed=options.problems, rules=rules)
 
     batch = stage(None) if gate is None else gate.staged(stage)
+    if mark is not None:
+        mark.require_unchanged()
     per_key = log.config.text("check.expected.offsets.scope") == "key"
     of_records = conditions.expectations(batch) if checked and not per_key else {}
     terms = bronze.Terms(combined(of_records, stated_ends), checked and per_key, mark)
     answer_checked = checked if options.expected_offset or batch.conditional else None
     batch_id = uuid.uuid4().hex
     if gate is not None:
-        batch_id = gate.admit(batch, token=options.token, end=captured) or batch_id
+        batch_id = gate.admit(batch, token=None if mark is None else mark.text, end=captured) or batch_id
     try:
         try:
             done = _written(log, name, batch, terms, captured, answer_checked, now, batch_id)

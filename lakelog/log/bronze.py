@@ -216,7 +216,7 @@ def _rows(
         control.append(control_row(index, piece.segment, piece.end - 1, epoch, piece.row(after), batch_id))
     if token is not None:
         spans = {index: (piece.start, piece.end) for index, piece in pieces.items()}
-        control.append(token.row(batch_id, epoch, spans, batch.records))
+        control += token.rows(batch_id, epoch, spans, batch.records)
     rows = records.unionAll(control_frame(log.spark, log.types, control, now))
     return rows.coalesce(1) if batch.records <= SMALL else rows, batch.records + len(control)
 

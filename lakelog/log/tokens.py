@@ -63,11 +63,13 @@ class Token:
             f" AND unix_millis(appended_at) > {remembered_since(log, now)}) = 0"
         )
 
-    def row(self, batch: str, epoch: int, offsets: Mapping[int, tuple[int, int]], records: int) -> tuple[Any, ...]:
-        """The token's control row: the answer that a repeat gets."""
-        content = {**self.more, "type": "token", "token": self.text, "digest": self.digest, "records": records,
-                   "offsets": {str(index): list(span) for index, span in sorted(offsets.items())}}  # fmt: skip
-        return (TOKEN_PARTITION, self.segment, self.hash, True, epoch, batch, json.dumps(content, sort_keys=True))
+    def rows(self, batch: str, epoch: int, offsets: Mapping[int, tuple[int, int]], records: int) -> list[tuple[Any, ...]]:
+        """The token's control rows: the answer that a repeat gets."""
+        content = {**self.more, "type": "token", "token": self.text, "digest": self.digest, **answer(offsets, records)}
+        return [(TOKEN_PARTITION, self.segment, self.hash, True, epoch, batch, json.dumps(content, sort_keys=True))]
+
+    def require_unchanged(self) -> None:
+        """Called when the records were read, before anything is written: a token that knows its input refuses one that changed meanwhile."""
 
     def remembered(self, log: TopicLog, now: int) -> dict[str, Any] | None:
         """The first answer to this token, if the log remembers it: ``batch``, ``records``, ``offsets``. Cost: one small Spark query."""
@@ -75,6 +77,11 @@ class Token:
             if row.content["digest"] == self.digest and row.appended_ms > remembered_since(log, now):
                 return {"batch": row.batch, "records": row.records, "offsets": row.offsets}
         return None
+
+
+def answer(offsets: Mapping[int, tuple[int, int]], records: int) -> dict[str, Any]:
+    """What a control row says of the batch that it came with. A restore that cuts these offsets takes the row with them (cut.py)."""
+    return {"records": records, "offsets": {str(index): list(span) for index, span in sorted(offsets.items())}}
 
 
 def found(log: TopicLog, token: Token) -> TokenRow | None:

@@ -262,3 +262,18 @@ def require_native(root: str) -> None:
     reason = why_not(root)
     if reason:
         raise InvalidRequest(f"{root} cannot be read without Spark: {reason}. Give the Lake a session: Lake(local_session(), {root!r}).")
+
+
+def append(ref: TableRef, rows: pyarrow.Table) -> None:
+    """Add rows to a table of lakelog's own bookkeeping in one commit; topics are written by Spark.
+
+    Raises:
+        NotReady: delta-rs cannot reach it, or is not installed.
+    """
+    reason = "a catalog is known to Spark alone" if ref.path is None else why_not(ref.path)
+    if reason:
+        raise NotReady(f"{ref} cannot be written without Spark: {reason}.")
+    from deltalake import write_deltalake
+
+    with door(ref):
+        write_deltalake(_opened(ref, None), rows, mode="append")

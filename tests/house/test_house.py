@@ -16,9 +16,10 @@ ROOT = Path(__file__).parent.parent.parent
 FLOORS: dict[str, tuple[str, ...]] = {
     "job": ("parameters", "verbs", "entry"),
     "cli": (
-        "settings", "root", "interrupt", "failure", "input", "progress", "output", "told", "rows", "doctor", "demo", "shell",
-        "context", "topics", "snapshots", "quality", "readers", "main",
+        "settings", "root", "failure", "input", "progress", "output", "told", "rows", "doctor", "demo", "shell",
+        "context", "topics", "snapshots", "quality", "readers", "running", "main",
     ),
+    "running": ("interrupt", "sources", "directory", "table", "append", "steps", "report_files", "runs", "run"),
     "lake": ("query", "lake_table", "lake_snapshots", "lake_import", "lake"),
     "": ("reading", "retention", "topic", "commit_log"),
     "native": ("rows", "table", "log", "latest", "topic", "query"),
@@ -35,8 +36,11 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "gate", "merge_gate", "audit", "pages", "profile", "verbs",
     ),
     "latest": ("erased", "progress", "fold", "compare", "fill", "silver", "upsert", "evolution", "merge", "views", "status", "recompute", "verify"),
-    "log": ("rows", "notes", "inspection", "tail", "tokens", "conditions", "guard", "state", "cut", "bronze", "extent", "append", "bulk"),
-    "inputs": ("files", "csv", "arrow", "values", "ndjson", "fitting", "sources", "inference", "refusal", "screening", "staging", "identity", "keys"),
+    "log": ("rows", "notes", "inspection", "tail", "tokens", "ledger", "conditions", "guard", "state", "cut", "bronze", "extent", "append", "bulk"),
+    "inputs": (
+        "files", "csv", "arrow", "values", "ndjson", "fitting", "sources", "inference", "refusal", "screening", "staging", "identity",
+        "directory", "keys",
+    ),
     "delta": (
         "prerequisites", "session", "errors", "location", "lock", "statement", "plans", "commit_file", "commits", "table_properties",
         "filesystem", "tables", "past",
@@ -45,7 +49,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "names", "config", "kinds", "queries", "records", "row_rules", "ordering", "topic_log", "expectations", "log_state",
         "segments", "steps", "snapshot_id", "point_in_time", "widening", "positions", "json_values",
     ),
-    "ground": ("errors", "results", "reader_results", "quality_results", "cleaning_results", "status_results"),
+    "ground": ("errors", "results", "reader_results", "quality_results", "cleaning_results", "status_results", "running_results"),
 }  # fmt: skip
 WINGS = list(FLOORS)
 PLACE = {
@@ -56,7 +60,7 @@ PLACE = {
 # Where rows come to the driver: bounded metadata behind the doors, and the printing of results.
 COLLECTORS = (
     "delta.plans", "delta.tables", "delta.past", "delta.commits", "delta.filesystem", "delta.table_properties",
-    "inputs.refusal", "inputs.staging", "log.tail", "log.tokens", "log.conditions", "log.inspection",
+    "inputs.refusal", "inputs.staging", "log.tail", "log.tokens", "log.ledger", "log.conditions", "log.inspection",
     "log.bronze", "log.bulk",
     "latest.compare", "latest.fill", "latest.progress", "latest.upsert", "latest.status", "latest.recompute", "operations.repair",
     "operations.truncate", "cleaning.checkpoint", "cleaning.segments", "cleaning.winners", "cleaning.dropping", "cleaning.explain",

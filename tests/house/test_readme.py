@@ -119,6 +119,7 @@ def test_every_command_is_in_the_readme_and_has_help(cli: Callable[..., Answer])
         "clean",
         "erase",
         "check",
+        "run",
         "doctor",
         "shell",
         "demo",

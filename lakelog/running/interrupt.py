@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the command ends with one line and 128 + the signal's number, its temporary files are removed, no table is half written.
+"""Ctrl-C and SIGTERM: a command or a run ends with one line and 128 + the signal's number, its temporary files are removed, no table is half written.
 
 A commit of Delta is one file, so what was being written is in the table as a whole, or not at all.
 """
@@ -32,6 +32,15 @@ class Interrupted(LakelogError):
         self.exit_code = 128 + number
 
 
+def as_lakelogs(error: BaseException) -> LakelogError:
+    """What ended a run as an error of lakelog's: itself; else a defect, or an interruption."""
+    if isinstance(error, LakelogError):
+        return error
+    if isinstance(error, Exception):
+        return LakelogError(f"{type(error).__name__}: {' '.join(str(error).split())[:500]}", name="UNEXPECTED")
+    return Interrupted(signal.SIGINT)
+
+
 class _Stop(BaseException):
     """Raised where the signal finds the command; passes every ``except Exception``."""
 
@@ -46,6 +55,14 @@ class Signals:
         self.ends_session = ends_session
         self.received: int | None = None
         self._session: SparkSession | None = None
+
+    def session_ended(self) -> bool:
+        """Whether a signal has ended the Spark session."""
+        return self.received is not None and (self.ends_session or self.received != signal.SIGINT)
+
+    def as_error(self, error: BaseException) -> LakelogError:
+        """What ended a run, as an error; where a signal came, what was raised then came of it."""
+        return as_lakelogs(error) if self.received is None else Interrupted(self.received)
 
     @contextlib.contextmanager
     def guarding(self) -> Iterator[None]:

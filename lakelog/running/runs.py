@@ -1,0 +1,79 @@
+"""The lake's table of runs: ``_lakelog/runs`` (in a catalog ``lakelog_runs``), a row per run, whether it succeeded or not.
+
+The rows are bookkeeping: where one cannot be written, the run's own result stands, and its report says why there is no row.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from lakelog.delta import tables
+from lakelog.delta.lock import LOCKED, held
+from lakelog.errors import Conflict
+from lakelog.lake.lake import Lake
+from lakelog.lake.lake_table import RUNS
+from lakelog.model.names import TableRef
+from lakelog.native import table as native
+from lakelog.running_results import Run
+
+if TYPE_CHECKING:
+    import pyarrow
+
+VERB = "run"
+ATTEMPTS = 10
+
+
+def table_of(root: str) -> TableRef:
+    """Where a lake's runs are."""
+    return TableRef.of(root, "_lakelog", "runs")
+
+
+def record(lake: Lake, made: Run, *, session_ended: bool) -> bool | str:
+    """Add the row of a run. Returns True, or why it was not written; raises nothing.
+
+    Args:
+        lake: the lake.
+        made: the run.
+        session_ended: Spark is gone, as after a signal: then delta-rs writes the row.
+
+    Cost: one small commit.
+    """
+    try:
+        if session_ended:
+            with held(lake.spark, table_of(lake.root)):
+                native.append(table_of(lake.root), _arrow(made))
+        else:
+            _by_spark(lake, made)
+    except Exception as error:
+        why = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        logging.getLogger("lakelog").warning("%s: the run %s was not recorded: %s", made.topic, made.run, why)
+        return why
+    return True
+
+
+def _by_spark(lake: Lake, made: Run) -> None:
+    rows = tables.small_frame(lake.spark, RUNS, [_row(made)]).coalesce(1)
+    for attempt in range(ATTEMPTS):
+        try:
+            tables.append(rows, table_of(lake.root))
+            return
+        except Conflict as error:
+            # The list of topics, or a default of the lake, was changed meanwhile.
+            if error.name == LOCKED or attempt == ATTEMPTS - 1:
+                raise
+
+
+def _row(made: Run) -> tuple[object, ...]:
+    error = None if made.error is None else str(made.error.get("error"))
+    return (made.started_at, made.ended_at, made.run, VERB, made.topic, error, made.to_json())
+
+
+def _arrow(made: Run) -> pyarrow.Table:
+    import pyarrow
+
+    kinds = {"TIMESTAMP": pyarrow.timestamp("us", "UTC"), "STRING": pyarrow.string()}
+    columns = [column.strip().split(" ") for column in RUNS.split(",")]
+    return pyarrow.table(
+        [[value] for value in _row(made)], schema=pyarrow.schema([(name, kinds[kind]) for name, kind in columns])
+    )  # fmt: skip

@@ -1,0 +1,151 @@
+"""Where a topic's records come from: directories of files and Delta tables, as ``lakelog.toml`` and the command line say it. Values; no I/O."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lakelog.errors import InvalidConfig
+from lakelog.model.config import did_you_mean
+from lakelog.model.names import TableRef, absolute_root
+
+# Names of files that somebody is still writing.
+UNFINISHED_STARTS, UNFINISHED_ENDS = ("_", "."), (".tmp", ".part")
+KINDS = {
+    "directory": str, "table": str, "name": str, "pattern": str, "recursive": bool, "format": str, "delimiter": str, "encoding": str,
+    "null": str, "starting_version": int,
+}  # fmt: skip
+OF_DIRECTORY = ("pattern", "recursive", "format", "delimiter", "encoding", "null")
+OF_TABLE = ("starting_version",)
+WORDS = {str: "text", bool: "true or false", int: "a whole number"}
+
+
+@dataclass(frozen=True)
+class DirectorySource:
+    """A directory whose files are taken once each, for good, in the order of their names.
+
+    ``name``: what the ledger calls it; else its path. A source that has a name may move. ``pattern``: names that are taken, as a shell writes
+    them. ``recursive``: folders below it too; a file's name is then its path below the directory.
+    """
+
+    directory: str
+    name: str | None = None
+    pattern: str = "*"
+    recursive: bool = False
+    format: str | None = None
+    delimiter: str = ","
+    encoding: str = "utf-8"
+    null: str | None = None
+
+    @property
+    def identity(self) -> str:
+        """What the ledger knows it by."""
+        return f"directory {self.name or self.directory}"
+
+    def __str__(self) -> str:
+        return self.directory
+
+    def takes(self, name: str) -> bool:
+        """Whether a file is one of the source's, by its name below the directory."""
+        return fnmatch.fnmatchcase(name.rsplit("/", 1)[-1], self.pattern)
+
+    def is_unfinished(self, name: str) -> bool:
+        """Whether a file's name says that it is still being written."""
+        return any(part.startswith(UNFINISHED_STARTS) for part in name.split("/")) or name.lower().endswith(UNFINISHED_ENDS)
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """A Delta table whose appended rows are taken once each, version by version.
+
+    ``name``: what the ledger calls it; else where it is. ``starting_version``: the first version whose rows are taken; else all rows that the
+    table holds when it is first read.
+    """
+
+    table: str
+    name: str | None = None
+    starting_version: int | None = None
+
+    @property
+    def identity(self) -> str:
+        """What the ledger knows it by."""
+        return f"table {self.name or self.table}"
+
+    @property
+    def ref(self) -> TableRef:
+        """Where it is."""
+        return TableRef(path=self.table) if "/" in self.table else TableRef(name=tuple(self.table.split(".")))
+
+    def __str__(self) -> str:
+        return self.table
+
+
+Source = DirectorySource | TableSource
+
+
+def parsed(said: Any, *, where: str, folder: Any) -> tuple[Source, ...]:
+    """The sources of a topic as ``lakelog.toml`` lists them: a text is a directory, a table of settings says more.
+
+    Args:
+        said: the list.
+        where: the setting's name, for messages.
+        folder: what relative paths are relative to.
+
+    Raises:
+        InvalidConfig: naming what is not understood.
+    """
+    if not isinstance(said, list):
+        raise InvalidConfig(f'{where} must be a list of sources: ["./in"], or [{{directory = "./in", pattern = "*.csv"}}].', setting=where)
+    found = tuple(
+        _one({"directory": item} if isinstance(item, str) else item, f"{where}[{place}]", folder) for place, item in enumerate(said)
+    )
+    require_distinct(found, where)
+    return found
+
+
+def require_distinct(sources: Sequence[Source], where: str) -> None:
+    """Refuse two sources that the ledger could not tell apart.
+
+    Raises:
+        InvalidConfig: naming them.
+    """
+    known: dict[str, Source] = {}
+    for one in sources:
+        if one.identity in known:
+            raise InvalidConfig(f"{where}: two sources are the {one.identity}. Name each once.", setting=where)
+        known[one.identity] = one
+
+
+def _one(said: Any, where: str, folder: Any) -> Source:
+    if not isinstance(said, Mapping):
+        raise InvalidConfig(f"{where} must be a directory, or a table of settings.", setting=where)
+    for name, value in said.items():
+        if name not in KINDS:
+            hint = did_you_mean(name, KINDS) or f" Known: {', '.join(KINDS)}."
+            raise InvalidConfig(f"{where}: there is no setting {name}.{hint}", setting=f"{where}.{name}")
+        if type(value) is not KINDS[name] or (value == "" and name != "null"):
+            raise InvalidConfig(f"{where}.{name} must be {WORDS[KINDS[name]]}.", setting=f"{where}.{name}")
+    if ("directory" in said) == ("table" in said):
+        raise InvalidConfig(f"{where} needs either a directory or a table.", setting=where)
+    kind, others = ("directory", OF_TABLE) if "directory" in said else ("table", OF_DIRECTORY)
+    wrong = next((name for name in others if name in said), None)
+    if wrong is not None:
+        raise InvalidConfig(f"{where}.{wrong} does not go with a {kind}.", setting=f"{where}.{wrong}")
+    if "table" in said:
+        return TableSource(**{**said, "table": absolute_root(said["table"], folder)})
+    return DirectorySource(**{**said, "directory": directory_path(said["directory"], folder)})
+
+
+def directory_path(text: str, folder: Any) -> str:
+    """A directory as it is known from anywhere: an absolute path without a slash at its end, or a URI."""
+    location = text if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", text) else absolute_root(f"./{text}" if "/" not in text else text, folder)
+    return location.rstrip("/") or "/"
+
+
+def of_directory(directory: str, configured: Sequence[Source], folder: Any) -> Source:
+    """The source that a directory is: the configured one where it is one, so that the ledger knows it by the same name."""
+    path = directory_path(directory, folder)
+    return next((one for one in configured if isinstance(one, DirectorySource) and one.directory == path), DirectorySource(path))

@@ -1,0 +1,133 @@
+"""The steps of a run, in their order: what each does, and when there is nothing to do. Each is a verb of the topic, and safe to run again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lakelog.cleaning_results import Cleaned
+from lakelog.errors import Conflict, GateFailed, LakelogError
+from lakelog.quality import folder
+from lakelog.quality_results import BROKEN, Verdict
+from lakelog.running.append import append_from
+from lakelog.running.sources import Source
+from lakelog.running_results import DONE, FAILED, NOTHING, SKIPPED
+from lakelog.topic import Topic
+
+Tell = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a step: its report, why there was nothing to do, what refused it; figures for the run's report."""
+
+    outcome: str
+    report: Any = None
+    why: str | None = None
+    error: LakelogError | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
+    octets: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class Work:
+    """A run's topic and sources, and what its steps know of each other."""
+
+    topic: Topic
+    sources: Sequence[Source]
+    snapshot: str | None = None
+    merged: bool = False
+
+
+def append(work: Work, tell: Tell) -> Outcome:
+    """Append what the sources hold."""
+    if not work.sources:
+        return Outcome(SKIPPED, why="the topic has no sources")
+    error: LakelogError | None = None
+    try:
+        taken = [one.to_dict() for one in append_from(work.topic, work.sources, tell=tell)]
+    except LakelogError as caught:
+        # What came in before the refusal stays in the log.
+        error, last = caught, caught.details.get("taken")
+        taken = [*caught.details.get("sources", []), *([last] if last is not None else [])]
+        caught.details = {name: value for name, value in caught.details.items() if name not in ("taken", "sources")}
+    files = sum(one["files"] for one in taken)
+    counts = {
+        "files": files, "appended": sum(one["records"] for one in taken),
+        "quarantined": sum(batch["quarantined"] for one in taken for batch in one["batches"]),
+    }  # fmt: skip
+    outcome = FAILED if error is not None else DONE if files else NOTHING
+    return Outcome(
+        outcome,
+        {"sources": taken},
+        None if files or error else "nothing new",
+        error,
+        counts,
+        {"taken": sum(one["octets"] for one in taken)},
+    )
+
+
+def merge(work: Work, tell: Tell) -> Outcome:
+    """Fold what was appended, by this run or others, into the latest table."""
+    merged = work.topic.merge()
+    work.merged, work.snapshot = merged.version is not None, merged.snapshot
+    if merged.version is None:
+        return Outcome(NOTHING, merged.to_dict(), "nothing to merge")
+    kinds = ("inserted", "updated", "deleted", "late", "late_after_delete", "duplicates", "invalid_versions", "ignored_deletes", "unkeyed")
+    return Outcome(DONE, merged.to_dict(), counts={"merged": merged.records, **{kind: getattr(merged, kind) for kind in kinds}})
+
+
+def snapshot(work: Work, tell: Tell) -> Outcome:
+    """Tell of the snapshot that the merge took, where one was due."""
+    config = work.topic.config
+    if not (config.number("max.snapshot.interval.ms") or config.number("max.record.bytes.between.snapshots")):
+        return Outcome(SKIPPED, why="max.snapshot.interval.ms and max.record.bytes.between.snapshots are 0")
+    if work.snapshot is None:
+        return Outcome(NOTHING, why="none was due" if work.merged else "nothing was merged")
+    return Outcome(DONE, {"id": work.snapshot}, counts={"snapshots": 1})
+
+
+def clean(work: Work, tell: Tell) -> Outcome:
+    """Clean the log where the cleaner's plan has something to do."""
+    plan = work.topic.plan_cleaning()
+    if not is_due(plan):
+        reasons = ", ".join(f"{one.partition}: {one.reason}" for one in plan.partitions)
+        return Outcome(NOTHING, plan.to_dict(), f"nothing is due (partition {reasons})", octets={"log": plan.octets_before})
+    done = work.topic.clean()
+    stopped = {one.partition: one.error for one in done.partitions if one.error is not None}
+    counts = {"removed": done.records, "expired": done.expired, "forgotten": done.forgotten}
+    octets = {"log_before": done.octets_before, "log": done.octets_after}
+    error = None
+    if stopped:
+        told = "; ".join(f"partition {index}: {text}" for index, text in stopped.items())
+        error = Conflict(f"{work.topic.name}: not every partition could be cleaned: {told} The next run goes on with them.")
+    return Outcome(FAILED if stopped else DONE, done.to_dict(), None, error, counts, octets)
+
+
+def is_due(plan: Cleaned) -> bool:
+    """Whether a clean would do something: a partition is dirty enough or overdue, old segments go, tombstones expire."""
+    return any(one.selected or one.to_start > one.from_start for one in plan.partitions) or bool(plan.expired or plan.forgotten)
+
+
+def check(work: Work, tell: Tell) -> Outcome:
+    """Audit the latest table where the topic has a suite for it."""
+    if folder.gating(work.topic.log, "table") is None:
+        return Outcome(SKIPPED, why="the topic has no table suite (quality.suites)")
+    verdict = work.topic.check()
+    if verdict.ok:
+        return Outcome(DONE, verdict.to_dict())
+    return Outcome(FAILED, verdict.to_dict(), error=_failed(work.topic.name, verdict))
+
+
+def _failed(topic: str, verdict: Verdict) -> GateFailed:
+    rules = [one.rule for one in verdict.findings if one.severity == "critical" and one.outcome in ("failed", BROKEN)]
+    return GateFailed(
+        f"{topic}: the audit of version {verdict.version} says {verdict.outcome}: {', '.join(rules)}. The latest table is as it was; correct the"
+        " records and append them, or restore a snapshot.",
+        name="GATE_BROKEN" if verdict.outcome == BROKEN else "GATE_FAILED", run=verdict.run, rules=rules,
+    )  # fmt: skip
+
+
+# What runs, in this order.
+STEPS: dict[str, Callable[[Work, Tell], Outcome]] = {"append": append, "merge": merge, "snapshot": snapshot, "clean": clean, "check": check}

@@ -1,0 +1,133 @@
+"""A run does what is due, stops at the first refusal, and reports whatever becomes of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakelog import InvalidRequest, Lake
+from lakelog.delta import tables
+from lakelog.running import report_files, runs
+from lakelog.running.run import run
+from lakelog.running.sources import DirectorySource
+from lakelog.running_results import Run
+from tests.conftest import NOON, Clock
+from tests.running.test_sources import DAY, write
+
+SUITE = {"name": "orders.table", "expectations": [
+    {"type": "expect_rows_to_satisfy", "kwargs": {"name": "value_x", "expression": "_tombstone OR value = 'x'"}, "description": "only x"},
+]}  # fmt: skip
+
+
+def rows(lake: Lake) -> list[dict[str, Any]]:
+    return [row.asDict() for row in tables.read(lake.spark, runs.table_of(lake.root)).orderBy("started_at").collect()]
+
+
+def outcomes(made: Run) -> dict[str, str]:
+    return {one.step: one.outcome for one in made.steps}
+
+
+def test_runs_over_several_nights(lake: Lake, clock: Clock, tmp_path: Path) -> None:
+    suites = tmp_path / "expectations" / "orders"
+    suites.mkdir(parents=True)
+    config = {"segment.ms": DAY, "max.snapshot.interval.ms": DAY, "max.compaction.lag.ms": 3 * DAY, "min.cleanable.dirty.ratio": 1}
+    topic = lake.create_topic("orders", key="STRING", value="STRING", config=config)
+    source = DirectorySource(str(tmp_path / "in"))
+    files = {"report": tmp_path / "run.json", "metrics": tmp_path / "lakelog.prom"}
+    write(tmp_path / "in", "1.ndjson", "a", "b")
+    clock.tick(2 * DAY)
+    first = run(lake, "orders", [source], **files)  # type: ignore[arg-type]
+
+    assert (first.outcome, first.exit_code, first.error, first.recorded) == ("done", 0, None, True)
+    assert outcomes(first) == {"append": "done", "merge": "done", "snapshot": "done", "clean": "nothing", "check": "skipped"}
+    assert first.counts == {"files": 1, "appended": 2, "merged": 2, "inserted": 2, "snapshots": 1}
+    assert (first.before["ends"], first.after["ends"], first.after["merged"]) == ({"0": 0}, {"0": 2}, {"0": 2})
+    assert first.after["bronze"] == topic.status().bronze_version and first.after["silver"] == 1
+    assert set(first.versions) == {"lakelog", "spark", "delta", "python"}
+    assert json.loads((tmp_path / "run.json").read_text()) == first.to_dict()
+    text = (tmp_path / "lakelog.prom").read_text()
+    assert f'lakelog_run_exit_code{{root="{lake.root}",topic="orders"}} 0\n' in text
+    assert f'lakelog_run_count{{root="{lake.root}",topic="orders",kind="appended"}} 2\n' in text
+
+    # Again: nothing to do. Days later the log is overdue.
+    again = run(lake, "orders", [source])
+    assert outcomes(again) == {"append": "nothing", "merge": "nothing", "snapshot": "nothing", "clean": "nothing", "check": "skipped"}
+    assert (again.configuration, again.counts) == (first.configuration, {})
+    assert [again.before[name] for name in ("ends", "silver")] == [again.after[name] for name in ("ends", "silver")]
+    clock.tick(5 * DAY)
+    write(tmp_path / "in", "2.ndjson", "a")
+    third = run(lake, "orders", [source])
+    assert third.step("clean").outcome == "done" and third.counts["removed"] == 1  # type: ignore[union-attr]
+
+    # The audit refuses; what came before it is done.
+    (suites / "table.json").write_text(json.dumps(SUITE))
+    topic.configure({"quality.suites": str(suites.parent)})
+    write(tmp_path / "in", "3.ndjson", "c", value="y")
+    clock.tick(1000)
+    refused = run(lake, "orders", [source], **files)  # type: ignore[arg-type]
+    assert (refused.outcome, refused.exit_code, refused.error["error"]) == ("failed", 3, "GATE_FAILED")  # type: ignore[index]
+    assert list(outcomes(refused).values())[:2] == ["done", "done"] and outcomes(refused)["check"] == "failed"
+    assert refused.configuration != first.configuration
+    text = (tmp_path / "lakelog.prom").read_text()
+    assert f'lakelog_run_exit_code{{root="{lake.root}",topic="orders"}} 3\n' in text
+    assert f'last_success_timestamp_seconds{{root="{lake.root}",topic="orders"}} {(NOON + 2 * DAY) / 1000:.15g}\n' in text
+
+    # A refusal of a source stops everything behind it.
+    write(tmp_path / "in", "1.ndjson", "changed")
+    write(tmp_path / "other", "0.ndjson", "d")
+    clock.tick(1000)
+    stopped = run(lake, "orders", [DirectorySource(str(tmp_path / "other")), source])
+    assert (outcomes(stopped), stopped.exit_code) == ({"append": "failed"}, 4)
+    (tmp_path / "in" / "4.ndjson").write_text("{")
+    write(tmp_path / "in", "1.ndjson", "a", "b")
+    stopped = run(lake, "orders", [DirectorySource(str(tmp_path / "other")), source])
+    assert (outcomes(stopped), stopped.exit_code, stopped.counts) == ({"append": "failed"}, 2, {"files": 1, "appended": 1})
+    assert topic.latest().filter("key = 'd'").count() == 0
+    missing = run(lake, "nothing")
+    assert (missing.exit_code, missing.steps, missing.recorded) == (5, [], True)
+
+    found = rows(lake)
+    assert [row["error"] for row in found[:4]] == [None, None, None, "GATE_FAILED"]
+    assert sorted(str(row["error"]) for row in found[4:]) == ["INVALID_RECORD", "SOURCE_FILE_CHANGED", "UNKNOWN_TOPIC"]
+    assert {row["verb"] for row in found} == {"run"}
+    said = json.loads(found[3]["report"])
+    assert (said["run"], said["exit_code"]) == (found[3]["run_id"], 3)
+    assert {**said, "recorded": True} == refused.to_dict()
+
+
+def test_a_row_that_cannot_be_written_hides_nothing(lake: Lake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    lake.create_topic("orders", key="STRING", value="STRING")
+
+    def broken(*given: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(runs, "_by_spark", broken)
+    monkeypatch.setattr(report_files, "write", broken)
+    made = run(lake, "orders", report=tmp_path / "r.json")
+    assert (made.outcome, made.exit_code, made.recorded) == ("done", 0, "OSError: disk full")
+    assert rows(lake) == []
+    with pytest.raises(InvalidRequest, match="--metrics-file .* cannot be written there"):
+        run(lake, "orders", metrics=tmp_path / "nowhere" / "m.prom")
+
+
+def test_a_defect_is_reported_and_what_others_do_is_noted(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lakelog.running import steps
+
+    topic = lake.create_topic("orders", key="STRING", value="STRING")
+    topic.append([{"key": "a", "value": "x"}])
+
+    def merge(*given: object) -> None:
+        import logging
+
+        logging.getLogger("lakelog").warning("orders: another merge was first; try 2 of 10")
+        raise ZeroDivisionError("of ours")
+
+    monkeypatch.setitem(steps.STEPS, "merge", merge)
+    made = run(lake, "orders")
+    assert (made.outcome, made.exit_code, made.error["error"]) == ("failed", 1, "UNEXPECTED")  # type: ignore[index]
+    assert outcomes(made) == {"append": "skipped", "merge": "failed"}
+    assert made.retries == [{"step": "merge", "reason": "orders: another merge was first; try 2 of 10"}]
+    assert rows(lake)[0]["error"] == "UNEXPECTED"
