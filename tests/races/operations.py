@@ -418,10 +418,10 @@ def _erase(operation: Operation, lake: Lake, other_first: bool, begun: bool) -> 
     topic.merge()
     assert latest(topic) == {place: row for place, row in wanted(*batches).items() if place[1] != b"a"}
     assert not topic.read().filter("key = binary('a')").count()
-    assert {bytes(row["key"]) for row in topic.latest("s").collect()} == {b"b", b"c"}
+    assert {bytes(row["key"]) for row in topic.latest("s").collect()} == {b"b", b"c", b"d"}
     assert topic.verify().problems == []
     topic.restore("s")
-    assert {bytes(row["key"]) for row in topic.latest().collect()} == {b"b", b"c"}
+    assert {bytes(row["key"]) for row in topic.latest().collect()} == {b"b", b"c", b"d"}
     assert (topic.verify().problems, set(operation.call(lake).removed.values())) == ([], {0})
 
 
