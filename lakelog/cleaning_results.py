@@ -112,13 +112,14 @@ class Rolled(Result):
 
 @dataclass(frozen=True)
 class RecordsDeleted(Result):
-    """The log start of a partition, before and after, and how many records below it went."""
+    """The log start of a partition, before and after, and how many records below it went; with ``dry_run`` would go."""
 
     topic: str
     partition: int
     from_offset: int
     to_offset: int
     records: int
+    dry_run: bool = False
 
 
 @dataclass(frozen=True)

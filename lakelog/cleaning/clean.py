@@ -104,14 +104,23 @@ class Plan:
 
 
 def plan(
-    log: TopicLog, end: LogEnd, rows: DataFrame, *, starts: Mapping[int, int] | None = None, force: bool, max_bytes: int | None, now: int
+    log: TopicLog,
+    end: LogEnd,
+    rows: DataFrame,
+    merged: Mapping[int, int],
+    *,
+    starts: Mapping[int, int] | None = None,
+    force: bool,
+    max_bytes: int | None,
+    now: int,
 ) -> Plan:
     """Decide what a clean does. Nothing is written.
 
     Args:
         log: the topic.
         end: the log's end, pinned.
-        rows: the latest table up to there (`winners`).
+        rows: the latest table (`winners`).
+        merged: partition to the offset up to which it is; a segment that reaches beyond is left alone, what was appended meanwhile is not in it.
         starts: the log starts that retention would give it, where it has not done so yet.
         force: whatever the dirty ratio.
         max_bytes: octets of records that are written again at most; what is beyond is left to the next clean.
@@ -123,15 +132,28 @@ def plan(
     if starts:
         held = replace(held, logs={index: replace(one, start=starts[index]) for index, one in held.logs.items()})
     decisions = {index: decide(one, log.config, now=now, force=force) for index, one in held.logs.items()}
-    decisions = _bounded(decisions, held, max_bytes)
+    decisions = _bounded(_merged_alone(decisions, held, merged), held, max_bytes)
     to = {index: one.to for index, one in decisions.items() if one.selected}
     figures: dict[int, dict[str, int]] = {}
     if log.config.policy("compact"):
         forget = log.config.number("tombstone.version.retention.ms")
         figures = winners.figures(rows, to, log.partitions, now=now, forget_ms=forget)
-    looked_at = {index: _looked_at(one, to.get(index), figures.get(index)) for index, one in held.logs.items()}
+    looked_at = {
+        index: [segment for segment in _looked_at(one, to.get(index), figures.get(index)) if segment.end <= merged[index]]
+        for index, one in held.logs.items()
+    }
     found = dropping.drops(log, rows, end, to, looked_at, now=now)
     return Plan(end, held, decisions, found, figures, now)
+
+
+def _merged_alone(decisions: Mapping[int, Decision], held: Segments, merged: Mapping[int, int]) -> dict[int, Decision]:
+    """The decisions with the cleanable part ending before the first segment that holds a record which is not merged."""
+    found = dict(decisions)
+    for index, one in decisions.items():
+        beyond = min((segment.base for segment in held.logs[index].closed if segment.end > merged[index]), default=one.to)
+        if one.selected and beyond < one.to:
+            found[index] = replace(one, to=max(one.first_dirty, beyond))
+    return found
 
 
 def _bounded(decisions: Mapping[int, Decision], held: Segments, max_bytes: int | None) -> dict[int, Decision]:
@@ -174,8 +196,12 @@ def carry_out(log: TopicLog, made: Plan, rows: DataFrame) -> dict[int, str]:
     end = _announce(log, made)
     for index, decision in sorted(made.decisions.items()):
         try:
-            for run in groups(made.going(index), GROUP_OCTETS):
-                dropping.rewrite(log, rows, end, index, run, all_below=decision.selected, now=made.now)
+            cleanable = decision.to if decision.selected else -1
+            going = made.going(index)
+            for all_below in (True, False):
+                part = [one for one in going if (one.base < cleanable) == all_below]
+                for run in groups(part, GROUP_OCTETS):
+                    dropping.rewrite(log, rows, end, index, run, all_below=all_below, now=made.now)
         except LakelogError as error:
             errors[index] = str(error)
     _write_tombstones(log, made, errors)
@@ -188,7 +214,7 @@ def _announce(log: TopicLog, made: Plan) -> LogEnd:
     for _ in range(ATTEMPTS):
         end = log_end(log, pin=True)
         state.require_writable(log, end)
-        if any(end.tails[index].epoch != tail.epoch for index, tail in made.end.tails.items()):
+        if any(_state(end, index) != _state(made.end, index) for index in made.end.tails):
             break
         states = {}
         for index, tail in end.tails.items():
@@ -201,6 +227,12 @@ def _announce(log: TopicLog, made: Plan) -> LogEnd:
         if state.change_state(log, end, states, "clean", now=made.now):
             return log_end(log, pin=True)
     raise Conflict(f"{log.name}: the log's state was changed by other writers again and again. Nothing was cleaned; try again later.")
+
+
+def _state(end: LogEnd, partition: int) -> tuple[int, int, str]:
+    """What tells a state of a partition's log from any other: a restore that keeps the log changes no epoch."""
+    state = end.tails[partition].state
+    return state.epoch, state.sequence, state.batch
 
 
 def _missing(drops: Mapping[tuple[int, int], Drops], partition: int) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from lakelog.cleaning import segments
 from lakelog.cleaning.plan import retained_from
+from lakelog.delta import tables
 from lakelog.errors import Conflict, OffsetOutOfRange, Refused
 from lakelog.log import state
 from lakelog.log.tail import LogEnd, log_end
@@ -49,17 +50,25 @@ def allowed(end: LogEnd, wanted: Mapping[int, int], held: Held) -> Moves:
     return Moves(starts, blocked)
 
 
-def move(log: TopicLog, starts: Mapping[int, int], *, now: int) -> int:
+def move(log: TopicLog, starts: Mapping[int, int], merged: Mapping[int, int], *, now: int) -> int:
     """Give partitions their new log starts, then remove what lies below. What is there of records below an earlier start goes too.
+
+    Args:
+        log: the topic.
+        starts: partition to its log start.
+        merged: partition to the offset up to which the latest table is.
+        now: the time in milliseconds.
 
     Returns:
         How many records went.
 
     Raises:
-        Conflict: other writers were first again and again.
+        Conflict: other writers were first again and again, or appended what would go and is not merged yet. Nothing was changed.
 
     Cost: a small file per partition; then as the removal of a truncation.
     """
+    if any(start > merged[index] for index, start in starts.items()):
+        raise Conflict(f"{log.name}: records were appended meanwhile that are not merged yet. Nothing was changed; try again.")
     for _ in range(ATTEMPTS):
         end = log_end(log, pin=True)
         state.require_writable(log, end)
@@ -74,6 +83,15 @@ def move(log: TopicLog, starts: Mapping[int, int], *, now: int) -> int:
         if not states or state.change_state(log, end, states, "retention", now=now):
             return truncate.remove_below(log, log_end(log, pin=True), uuid.uuid4().hex)
     raise Conflict(f"{log.name}: other writers were first {ATTEMPTS} times in a row. Nothing was changed; try again later.")
+
+
+def records_below(log: TopicLog, partition: int, start: int) -> int:
+    """How many records of a partition lie below an offset. Cost: the offsets of those segments are read."""
+    from pyspark.sql import functions as F
+
+    rows = tables.read(log.spark, log.table).filter((F.col("partition") == partition) & F.col("segment").between(0, start))
+    with tables.door(log.table):
+        return rows.filter(F.col("control").isNull() & (F.col("offset") < start)).count()
 
 
 def require_deletable(log: TopicLog, end: LogEnd, held: Held, partition: int, offset: int) -> int:

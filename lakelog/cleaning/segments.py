@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lakelog.cleaning.checkpoint import Checkpoint, checkpoints, of_control
@@ -40,6 +40,8 @@ def assembled(held: Mapping[int, Sequence[Segment]], known: Mapping[int, tuple[i
     logs, marks = {}, {}
     for index, tail in sorted(end.tails.items()):
         epoch, mark = known.get(index, (tail.epoch, Checkpoint.none(tail.state.start)))
+        # What was appended after a restore is dirty, wherever the clean before it ended.
+        mark = replace(mark, dirty=min([mark.dirty, *(first for number, first in tail.state.epochs if number > epoch)]))
         # What a clean left before a restore is no measure of the log after it.
         left = mark.segments if epoch == tail.epoch else {}
         found = [

@@ -71,7 +71,7 @@ class CleaningVerbs:
         end = rolled(log_end(log, pin=True), lambda tail: is_old(tail, log.config.roll_ms(), now))
         moves = retention.moves(log, end, self._held(), now=now)
         rows = clean.winners_of(log, state, end, ahead=True)
-        made = clean.plan(log, end, rows, starts=moves.starts, force=force, max_bytes=max_bytes, now=now)
+        made = clean.plan(log, end, rows, end.ends(), starts=moves.starts, force=force, max_bytes=max_bytes, now=now)
         return made.result(self.name, dry_run=True, starts=end.starts(), errors={}, blocked=moves.blocked)
 
     def clean(self, *, dry_run: bool = False, force: bool = False, max_bytes: int | None = None) -> Cleaned:
@@ -112,12 +112,14 @@ class CleaningVerbs:
         end = log_end(log, pin=True)
         before = end.starts()
         moves = retention.moves(log, end, self._held(), now=now)
-        if moves.starts != before:
-            retention.move(log, moves.starts, now=now)
-            end = log_end(log, pin=True)
         state = progress(log.spark, log.silver, from_rows=True)
+        # What was appended since the merge is not in the latest table yet: its segments wait for the next clean.
+        starts = {index: start if start <= state.next[index] else before[index] for index, start in moves.starts.items()}
+        if starts != before:
+            retention.move(log, starts, state.next, now=now)
+            end = log_end(log, pin=True)
         rows = clean.winners_of(log, state, end, ahead=False)
-        made = clean.plan(log, end, rows, force=force, max_bytes=max_bytes, now=now)
+        made = clean.plan(log, end, rows, state.next, force=force, max_bytes=max_bytes, now=now)
         errors = clean.carry_out(log, made, rows)
         done = made.result(self.name, dry_run=False, starts=before, errors=errors, blocked=moves.blocked)
         LOGGER.info("%s: cleaned: %d records, %d tombstones expired, %d stamped", self.name, done.records, done.expired, done.stamped)
@@ -136,7 +138,7 @@ class CleaningVerbs:
         self._ready()
         return Rolled(self.name, roll(self.log, lambda tail: True, now=self.clock()))
 
-    def delete_records(self, partition: int, offset: int) -> RecordsDeleted:
+    def delete_records(self, partition: int, offset: int, *, dry_run: bool = False) -> RecordsDeleted:
         """Move the log start of a partition up to an offset, and remove the records below it: Kafka's DeleteRecords. The latest table stays.
 
         What is not merged yet is merged first.
@@ -144,6 +146,7 @@ class CleaningVerbs:
         Args:
             partition: its number.
             offset: the new log start; -1 is the log's end. One below the present start changes nothing.
+            dry_run: say what would go, and refuse what would be refused; nothing is changed.
 
         Raises:
             InvalidRequest: there is no such partition.
@@ -156,13 +159,17 @@ class CleaningVerbs:
         end = self._ready()
         if not 0 <= partition < self.partitions:
             raise InvalidRequest(f"{self.name}: there is no partition {partition}; partitions are 0 to {self.partitions - 1}.")
-        retention.require_deletable(self.log, end, self._held(), partition, offset)
+        start = retention.require_deletable(self.log, end, self._held(), partition, offset)
+        if dry_run:
+            at = end.tails[partition].state.start
+            return RecordsDeleted(self.name, partition, at, start, retention.records_below(self.log, partition, start), True)
         while self.merge().remaining:
             pass
         end = self._ready(pin=True)
         start = retention.require_deletable(self.log, end, self._held(), partition, offset)
         before = end.tails[partition].state.start
-        gone = retention.move(self.log, {**end.starts(), partition: start}, now=self.clock()) if start > before else 0
+        merged = progress(self.spark, self.log.silver, from_rows=True).next
+        gone = retention.move(self.log, {**end.starts(), partition: start}, merged, now=self.clock()) if start > before else 0
         LOGGER.info("%s: the log of partition %d starts at %d: %d records removed", self.name, partition, start, gone)
         return RecordsDeleted(self.name, partition, before, start, gone)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakelog.cli import output
+from lakelog.cli import output, told
 from lakelog.cli.context import Call, Engine, Form, Limit, Name, verb
 from lakelog.errors import InvalidRequest, TopicNotFound
 
@@ -164,16 +165,31 @@ def _lag_rows(lag: Lag, now: int) -> list[list[Any]]:
 def truncate(
     call: Call,
     topic: Name,
-    to_snapshot: Annotated[str, typer.Option("--to-snapshot", metavar="NAME", help="A snapshot's name or id.")],
+    to_snapshot: Annotated[str | None, typer.Option("--to-snapshot", metavar="NAME", help="A snapshot's name or id.")] = None,
+    before: Annotated[
+        str | None,
+        typer.Option(metavar="PARTITION:OFFSET", help="One partition below an offset, under cleanup.policy=delete; OFFSET -1 is its end."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would go and who needs it; change nothing.")] = False,
 ) -> None:
-    """Cut the log off below a snapshot: the latest table and all offsets stay."""
+    """Cut the log off below a snapshot, or a partition below an offset: the latest table and all offsets stay."""
+    if (to_snapshot is None) == (before is None):
+        raise InvalidRequest("Say where the log is to begin: --to-snapshot NAME, or --before PARTITION:OFFSET.")
+    if before is not None and not re.fullmatch(r"\d+:-?\d+", before):
+        raise InvalidRequest(f"--before {before}: write PARTITION:OFFSET, for example 0:120.")
     source = call.lake([topic], writing=not dry_run).topic(topic)
+    if before is not None:
+        partition, offset = map(int, before.split(":"))
+        if not dry_run:
+            call.confirm(f"Remove the records of partition {partition} of {topic} below offset {offset} from its log")
+        with output.working(f"{topic}: truncating"):
+            deleted = source.delete_records(partition, offset, dry_run=dry_run)
+        return call.answer(deleted, told.records_deleted)
     if not dry_run:
         call.confirm(f"Remove the records of {topic} below the snapshot {to_snapshot} from its log")
     with output.working(f"{topic}: truncating"):
-        result = source.truncate(to_snapshot, dry_run=dry_run)
-    call.answer(result, _truncated)
+        result = source.truncate(str(to_snapshot), dry_run=dry_run)
+    return call.answer(result, _truncated)
 
 
 def _truncated(result: Truncated) -> None:
@@ -199,7 +215,6 @@ def explain(
     rule: Rule = None,
 ) -> None:
     """Show every record of a key that the log holds, which one won and why each other lost, and what the cleaner will do with each."""
-    from lakelog.cli import told
     from lakelog.cli.input import key_of, settings_of
 
     source = call.lake([topic]).topic(topic)
@@ -209,7 +224,6 @@ def explain(
 @verb(readers, example="lakelog what-if orders --if compaction.strategy=timestamp")
 def what_if(call: Call, topic: Name, rule: Rule = None) -> None:
     """Tell how many keys would have another record under another ordering rule; nothing is changed."""
-    from lakelog.cli import told
     from lakelog.cli.input import settings_of
 
     settings = settings_of(rule, "--if")

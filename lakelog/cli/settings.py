@@ -153,7 +153,7 @@ def _sources(file: Path, topics: Mapping[str, Any]) -> dict[str, tuple[Source, .
         if not isinstance(said, dict):
             raise InvalidConfig(f"{file}: topics.{name} must be a table.", setting=f"topics.{name}", file=str(file))
         _check(file, f"topics.{name}.", said, TOPIC_KEYS, {"sources": list})
-        found[name] = parsed(said.get("sources", []), where=f"{file}: topics.{name}.sources", folder=file.absolute().parent)
+        found[name] = parsed(said.get("sources", []), where=f"{file}: topics.{name}.sources", folder=file.resolve().parent)
     return found
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lakelog.cli.output import cell, count, line, say, spans, table
 
 if TYPE_CHECKING:
-    from lakelog.cleaning_results import Cleaned, Erased, Explained, ExplainedRecord, SegmentCleaning, WhatIf
+    from lakelog.cleaning_results import Cleaned, Erased, Explained, ExplainedRecord, RecordsDeleted, SegmentCleaning, WhatIf
     from lakelog.quality_results import Dropped, Initialized, Requeued, Verdict
     from lakelog.results import Maintained, Restored, Snapshot, SnapshotDeleted
     from lakelog.running_results import Step, Taken
@@ -161,6 +161,13 @@ def _segment(segment: SegmentCleaning) -> str:
         if segment.kept_because in (None, "not-selected")
         else f"kept ({segment.kept_because})"
     )
+
+
+def records_deleted(result: RecordsDeleted) -> None:
+    """One line about a log start that was moved, or would be."""
+    would = "would remove" if result.dry_run else "removed"
+    start = f"the log of partition {result.partition} starts at {result.to_offset} (from {result.from_offset})"
+    line(f"{result.topic}: {would} {count(result.records, 'record')}; {start}")
 
 
 def erased(result: Erased, *, line: Callable[[str], None] = line) -> None:

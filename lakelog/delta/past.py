@@ -74,6 +74,18 @@ def optimize(spark: SparkSession, table: TableRef, where: str, *, user_metadata:
     return int(metrics["numFilesRemoved"]), int(metrics["numFilesAdded"])
 
 
+def purge(spark: SparkSession, table: TableRef) -> None:
+    """Write the files anew of which rows are marked as deleted, so that no live file holds such a row.
+
+    Raises:
+        Conflict: another writer touched those files; the table is as it was.
+
+    Cost: those files are read and written once.
+    """
+    with committing(spark, table), door(table), during(spark, carrying(signed(None))):
+        spark.sql(f"REORG TABLE {table.sql()} APPLY (PURGE)").collect()
+
+
 def vacuum(spark: SparkSession, table: TableRef, *, user_metadata: str | None = None) -> None:
     """Remove the files that no version within the table's retention needs. Never with another retention than the table's own.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakelog.cli.settings import load
-from lakelog.errors import Conflict, GateFailed, LakelogError
+from lakelog.errors import Conflict, GateFailed, InvalidRequest, LakelogError
 
 if TYPE_CHECKING:
     from lakelog.cli.settings import Settings
@@ -81,6 +81,10 @@ def _append(work: Work) -> Outcome:
 
     topic, given = work.topic, work.given
     if not given.files:
+        stated = [f"--{name}" for name, usual in ({"format": None, "delimiter": ",", "encoding": "utf-8", "null": None, "token": None}).items()
+                  if getattr(given, name) != usual]  # fmt: skip
+        if stated:
+            raise InvalidRequest(f"{', '.join(stated)} are about files that are named: name some, or say it of the source in lakelog.toml.")
         return Outcome(json.dumps({"sources": [one.to_dict() for one in append_from(topic, work.sources)]}))
     token = given.token or of_files(given.files)
     written = {"format": given.format, "delimiter": given.delimiter, "encoding": given.encoding, "null": given.null}

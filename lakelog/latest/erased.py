@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 
 COLUMNS = "uuid STRING, id STRING, digest STRING, epoch INT, ends STRING, erased_at TIMESTAMP"
 MARKS = "e_digest STRING, e_partition INT, e_epoch INT, e_end BIGINT"
+# How a key is written for its digest: with all microseconds, in no time zone of a session's.
+JSON = {
+    "timeZone": "UTC", "ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}  # fmt: skip
 ATTEMPTS = 20
 
 
@@ -49,7 +54,8 @@ class Erasure:
 
 def digest_sql(uuid: str, key: str = "key") -> str:
     """The digest of a row's key, in SQL: SHA-256 of the topic's identity and the key as JSON, the same whatever the session's settings."""
-    return f"sha2(concat({literal(f'{uuid} ')}, to_json(struct({key} AS key), map('timeZone', 'UTC', 'ignoreNullFields', 'false'))), 256)"
+    options = ", ".join(literal(text) for pair in JSON.items() for text in pair)
+    return f"sha2(concat({literal(f'{uuid} ')}, to_json(struct({key} AS key), map({options}))), 256)"
 
 
 def text_digest(uuid: str, text: str) -> str:

@@ -144,7 +144,7 @@ def append(
             tails={index: after[index].to_note() for index in pieces},
         )  # fmt: skip
         try:
-            rows, count = _rows(log, batch, pieces, epoch, batch_id, now, current.version, terms.token)
+            rows, count = _rows(log, batch, pieces, epoch, batch_id, now, current, terms.token)
             tails = {index: current.tails[index] for index in touched}
             version = guard.insert(log, rows, tails, terms.token, now=now, count=count, user_metadata=text)
         except Conflict:
@@ -196,7 +196,7 @@ def version_of(log: TopicLog, batch_id: str) -> int | None:
 
 
 def _rows(
-    log: TopicLog, batch: Batch, pieces: Mapping[int, Piece], epoch: int, batch_id: str, now: int, after: int, token: Token | None
+    log: TopicLog, batch: Batch, pieces: Mapping[int, Piece], epoch: int, batch_id: str, now: int, captured: LogEnd, token: Token | None
 ) -> tuple[DataFrame, int]:
     """The batch's records with their offsets, and the control rows that go with them, in bronze's columns; and how many these are."""
     from pyspark.sql import functions as F
@@ -213,10 +213,10 @@ def _rows(
     )
     control = []
     for index, piece in pieces.items():
-        control.append(control_row(index, piece.segment, piece.end - 1, epoch, piece.row(after), batch_id))
+        control.append(control_row(index, piece.segment, piece.end - 1, epoch, piece.row(captured.version), batch_id))
     if token is not None:
         spans = {index: (piece.start, piece.end) for index, piece in pieces.items()}
-        control += token.rows(batch_id, epoch, spans, batch.records)
+        control += token.rows(batch_id, epoch, spans, batch.records, captured.ends())
     rows = records.unionAll(control_frame(log.spark, log.types, control, now))
     return rows.coalesce(1) if batch.records <= SMALL else rows, batch.records + len(control)
 

@@ -80,9 +80,12 @@ class SourceToken(Token):
             f" AND get_json_object(control, '$.digest') IN ({', '.join(repr(digest) for digest in places)})) = 0"
         )
 
-    def rows(self, batch: str, epoch: int, offsets: Mapping[int, tuple[int, int]], records: int) -> list[tuple[Any, ...]]:
-        """A control row for each entry."""
+    def rows(
+        self, batch: str, epoch: int, offsets: Mapping[int, tuple[int, int]], records: int, ends: Mapping[int, int]
+    ) -> list[tuple[Any, ...]]:
+        """A control row for each entry. One without records has its place in the log too, so that a restore to before it takes it back."""
         found = []
+        offsets = offsets or {index: (end, end) for index, end in ends.items()}
         for one, (digest, place) in zip(self.entries, self.places.items(), strict=True):
             content = {
                 "type": TYPE, "source": self.source, "name": one.name, "digest": digest, "size": one.size, "content": one.content,
@@ -102,7 +105,7 @@ class SourceToken(Token):
         for row in found:
             said = json.loads(row["control"])
             if said["digest"] in places:
-                offsets = {int(index): (int(low), int(high)) for index, (low, high) in said["offsets"].items()}
+                offsets = {int(index): (int(low), int(high)) for index, (low, high) in said["offsets"].items() if low < high}
                 return {"batch": row["batch"], "records": int(said["records"]), "offsets": offsets}
         return None
 

@@ -63,8 +63,10 @@ class Token:
             f" AND unix_millis(appended_at) > {remembered_since(log, now)}) = 0"
         )
 
-    def rows(self, batch: str, epoch: int, offsets: Mapping[int, tuple[int, int]], records: int) -> list[tuple[Any, ...]]:
-        """The token's control rows: the answer that a repeat gets."""
+    def rows(
+        self, batch: str, epoch: int, offsets: Mapping[int, tuple[int, int]], records: int, ends: Mapping[int, int]
+    ) -> list[tuple[Any, ...]]:
+        """The token's control rows: the answer that a repeat gets; ``ends``: where the log ended before."""
         content = {**self.more, "type": "token", "token": self.text, "digest": self.digest, **answer(offsets, records)}
         return [(TOKEN_PARTITION, self.segment, self.hash, True, epoch, batch, json.dumps(content, sort_keys=True))]
 

@@ -3,7 +3,7 @@
 The intent is written first: appends under way conflict with it, and whoever writes next finishes what was cut off. Then: the list of erased keys
 (`lakelog.latest.erased`), which every restore, import and requeue consults; named snapshots that hold the key become tables of their own
 without it; silver, fenced, so that no merge that knew the key can commit; the log, whose state says first that records will be missing; quarantine
-and verdicts; close. Each step passes over its finished result. The old files of the tables stay until their retention is over (`files_holding`).
+and verdicts; close. Each step passes over its finished result. The old files stay until their retention is over (`lakelog.cleaning.receipt`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lakelog.delta import past, table_properties, tables
 from lakelog.delta.statement import interpreted
 from lakelog.errors import Conflict
 from lakelog.inputs.keys import NamedKey
-from lakelog.latest import erased, silver, upsert
+from lakelog.latest import erased, upsert
 from lakelog.latest.erased import Erasure, digest_sql, text_digest
 from lakelog.latest.progress import progress
 from lakelog.log import cut, state
@@ -30,11 +30,11 @@ from lakelog.model.names import TableRef
 from lakelog.model.topic_log import TopicLog
 from lakelog.quality import quarantine, verdicts
 from lakelog.quality.selection import key_text
-from lakelog.snapshots import maintain, registry
+from lakelog.snapshots import maintain, registry, take
 from lakelog.snapshots.registry import Entry
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    pass
 
 ATTEMPTS = 20
 
@@ -124,7 +124,8 @@ def _in_log(log: TopicLog, target: Target) -> dict[int, tuple[int, int]]:
 def _holding(log: TopicLog, target: Target) -> list[Entry]:
     """The snapshots that hold the key and are kept by name, are copies, or are the newest, which always stays."""
     every = registry.entries(log.spark, log.root, log.uuid)
-    entries = [one for one in every if one.name is not None or one.copy is not None or one.id.text == every[-1].id.text]
+    newest = take.newest(every, log_end(log))
+    entries = [one for one in every if one.name is not None or one.copy is not None or one is newest or one is every[-1]]
     known: dict[tuple[int, str | None], bool] = {}
     for one in entries:
         place = (one.version, one.copy)
@@ -137,8 +138,14 @@ def _holding(log: TopicLog, target: Target) -> list[Entry]:
 
 
 def begin(log: TopicLog, target: Target, end: LogEnd, *, now: int) -> Intent | None:
-    """Write the intent into every partition of the log. Returns None when the log changed meanwhile, then nothing was written."""
+    """Write the intent into every partition of the log. Returns None when the log changed meanwhile, then nothing was written.
+
+    Raises:
+        Damaged: silver's control rows are not as lakelog left them.
+    """
     state.require_writable(log, end)
+    # A silver that does not know how far it is could not be fenced: refused here, before anything is written.
+    progress(log.spark, log.silver, from_rows=True)
     intent = Intent(ERASE, uuid.uuid4().hex, {"digest": target.digest, "quoted": list(target.quoted), "at": now})
     states = {index: tail.state.next(intent.id, intent=intent) for index, tail in end.tails.items()}
     return intent if state.change_state(log, end, states, "intent", now=now) else None
@@ -164,7 +171,6 @@ def carry_out(log: TopicLog, end: LogEnd, intent: Intent, *, now: int) -> None:
 
 def _snapshots(log: TopicLog, target: Target) -> None:
     """Snapshots that hold the key become tables of their own without it; the copies that held it go."""
-    changed: list[Entry] = []
     made: dict[tuple[int, str | None], str] = {}
     for one in _holding(log, target):
         place = (one.version, one.copy)
@@ -172,14 +178,11 @@ def _snapshots(log: TopicLog, target: Target) -> None:
             text = f"{one.uuid} {one.id.text} {one.version} {one.copy} {target.digest}"
             made[place] = f"{maintain.COPY}{hashlib.sha256(text.encode()).hexdigest()[:12]}"
             maintain.copy(log, one, TableRef.of(log.root, log.name, made[place]))
-        changed.append(replace(one, copy=made[place]))
-    registry.change(log.spark, log.root, *changed)
+        registry.change(log.spark, log.root, replace(one, copy=made[place]))
     needed = {one.copy for one in registry.entries(log.spark, log.root, log.uuid)}
     for _, name in made:
         if name is not None and name not in needed:
             maintain.drop_copy(log, name)
-    # Copies that were cut off before they were entered hold it too.
-    maintain.drop_unneeded(log)
 
 
 def _silver(log: TopicLog, intent: Intent, held: list[Erasure], *, now: int) -> None:
@@ -190,6 +193,8 @@ def _silver(log: TopicLog, intent: Intent, held: list[Erasure], *, now: int) -> 
             continue
         try:
             erased.sweep(log.spark, log.silver, log.uuid, held, user_metadata=json.dumps({"lakelog": ERASE}))
+            if log.config.flag("deletion.vectors"):
+                past.purge(log.spark, log.silver)
             return
         except Conflict as error:
             if error.name != Conflict.name:
@@ -239,7 +244,7 @@ def _others(log: TopicLog, target: Target) -> None:
         _insist(
             lambda: tables.merge(
                 rows, verdicts.table_of(log.root), on="t.uuid = s.uuid AND t.run = s.run AND t.rule = s.rule",
-                clauses="WHEN MATCHED THEN UPDATE SET t.keys = s.keys", scatter=False,
+                clauses="WHEN MATCHED THEN UPDATE SET t.keys = s.keys, t.observed = NULL", scatter=False,
             )
         )  # fmt: skip
 
@@ -282,28 +287,3 @@ def vacuum(log: TopicLog, end: LogEnd) -> None:
         past.vacuum(log.spark, table, user_metadata=note("maintain", checked=end.version, ends=end.ends()) if table == log.table else None)
     if table_properties.read(log.spark, verdicts.table_of(log.root)) is not None:
         past.vacuum(log.spark, verdicts.table_of(log.root))
-
-
-def files_holding(log: TopicLog, target: Target) -> dict[str, int]:
-    """Table to how many of its data files on storage, those of old versions too, hold a record of the key; catalog tables are left out.
-
-    Cost: the key column of every file is read.
-    """
-    from pyspark.sql import functions as F
-
-    found = {}
-    for name, table in stored_tables(log).items():
-        if table.path is None:
-            continue
-        files: DataFrame = (
-            log.spark.read.schema(f"key {log.types.key.simpleString()}").option("recursiveFileLookup", "true").parquet(table.path)
-        )
-        with tables.door(table):
-            hit = files.filter(f"{digest_sql(log.uuid)} = '{target.digest}'").select(F.col("_metadata.file_path").alias("file")).distinct()
-            found[name] = hit.count()
-    return {name: count for name, count in found.items() if count}
-
-
-def retention_ms(log: TopicLog, name: str) -> int:
-    """For how long a table's removed files stay, in milliseconds; Delta's default is a week."""
-    return silver.stored_retention(log.spark, log.silver) if name == "silver" else 7 * 86_400_000

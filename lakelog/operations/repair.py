@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from lakelog.delta import tables
 from lakelog.errors import Conflict, Damaged, LogIncomplete
-from lakelog.latest import merge, recompute, upsert
+from lakelog.latest import erased, merge, recompute, upsert
 from lakelog.latest.progress import progress, stored
 from lakelog.latest.verify import Snapshots
 from lakelog.log import inspection, state
@@ -53,9 +53,15 @@ def repair(log: TopicLog, snapshots: Snapshots, *, now: int) -> Repaired:
         end = true_end(log)
         _require_origin(log, end)
         intent = Intent(REPAIR, identity, {})
+        # Above every epoch that an erasure knows: new records must not be taken for erased ones.
+        epoch = 1 + max([end.epoch, *(one.epoch for one in erased.entries(log.spark, log.root, log.uuid))])
         states = {
             index: tail.state.next_epoch(
-                identity, tail.end, intent=intent, cleaned=tail.end if any("missing" in text for text in problems) else tail.state.cleaned
+                identity,
+                tail.end,
+                number=epoch,
+                intent=intent,
+                cleaned=tail.end if any("missing" in text for text in problems) else tail.state.cleaned,
             )
             for index, tail in end.tails.items()
         }
@@ -63,9 +69,9 @@ def repair(log: TopicLog, snapshots: Snapshots, *, now: int) -> Repaired:
         if state.change_state(log, end, states, "repair", now=now, more=rows):
             version = carry_out(log, log_end(log), intent, now=now)
             ends = end.ends()
-            done = [f"epoch {end.epoch + 1} begins at offset {ends[index]} of partition {index}" for index in sorted(ends)]
+            done = [f"epoch {epoch} begins at offset {ends[index]} of partition {index}" for index in sorted(ends)]
             done += [f"{len(rows)} appends that had lost their batch rows got them back"] * bool(rows)
-            return Repaired(log.name, found, [*done, "the latest table was computed anew"], end.epoch + 1, ends, records, version)
+            return Repaired(log.name, found, [*done, "the latest table was computed anew"], epoch, ends, records, version)
     raise Conflict(f"{log.name}: other writers were first {ATTEMPTS} times in a row. Nothing was changed; try again later.")
 
 

@@ -32,7 +32,7 @@ def require_writable(option: str, file: str | os.PathLike[str] | None) -> None:
     if file is None:
         return
     folder = Path(file).absolute().parent
-    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK) or Path(file).is_dir():
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK) or (Path(file).exists() and not Path(file).is_file()):
         raise InvalidRequest(f"{option} {file}: it cannot be written there. Nothing was done. Name a file in a folder that can be written.")
 
 
@@ -59,7 +59,7 @@ def metrics(made: Run, before: str = "") -> str:
     """A run's figures as text for node-exporter; the time of the last success is that of ``before``, the file's old text, where this run failed."""
     labels = {"root": made.root, "topic": made.topic}
     end = made.ended_at.timestamp()
-    success = end if made.outcome == DONE else _success(before)
+    success = end if made.outcome == DONE else _success(before, _labelled(labels))
     rows: dict[str, list[tuple[dict[str, str], float]]] = {
         SUCCESS: [] if success is None else [({}, success)],
         "lakelog_run_end_timestamp_seconds": [({}, end)],
@@ -75,8 +75,8 @@ def metrics(made: Run, before: str = "") -> str:
     return "\n".join(lines) + "\n"
 
 
-def _success(text: str) -> float | None:
-    found = re.search(rf"^{SUCCESS}\{{.*\}} ([0-9.e+]+)$", text, re.MULTILINE)
+def _success(text: str, labels: str) -> float | None:
+    found = re.search(rf"^{SUCCESS}{re.escape(labels)} ([0-9.e+]+)$", text, re.MULTILINE)
     return float(found[1]) if found else None
 
 

@@ -150,7 +150,9 @@ def _retries(course: _Course) -> Iterator[None]:
 
     class Listening(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            course.retries.append({"step": course.step, "reason": record.getMessage()})
+            # Other warnings are no retries.
+            if "; try " in record.getMessage():
+                course.retries.append({"step": course.step, "reason": record.getMessage()})
 
     listening = Listening(logging.WARNING)
     LOGGER.addHandler(listening)

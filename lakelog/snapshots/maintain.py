@@ -66,11 +66,33 @@ def promote(log: TopicLog, *, now: int) -> list[str]:
     for one in here:
         if ages.get(one.version, 0) <= retention:
             continue
-        name = f"{COPY}{hashlib.sha256(f'{one.uuid} {one.id.text} {one.version}'.encode()).hexdigest()[:12]}"
-        copy(log, one, TableRef.of(log.root, log.name, name))
-        registry.change(log.spark, log.root, replace(one, copy=name))
+        # A copy that was cut off before a key was erased is not taken for this one.
+        text = f"{one.uuid} {one.id.text} {one.version} {len(erased.entries(log.spark, log.root, log.uuid)) or ''}".rstrip()
+        _own_table(log, one, text)
         done.append(one.name or one.id.text)
     return done
+
+
+def leave_out_erased(log: TopicLog, name: str | None) -> None:
+    """Copy a snapshot that was named just now, of a version from before a key was erased, into a table of its own without that key.
+
+    Cost: none where the topic has no erasures; else the keys of the version are read, and it is copied where it holds an erased one.
+    """
+    gone = erased.entries(log.spark, log.root, log.uuid)
+    if name is None or not gone:
+        return
+    for one in registry.entries(log.spark, log.root, log.uuid):
+        if one.name == name and one.copy is None:
+            rows = past.kept_version(log.spark, log.silver, one.version).filter("bucket >= 0")
+            with tables.door(log.silver):
+                if rows.count() > erased.without(rows, log.uuid, gone).count():
+                    _own_table(log, one, f"{one.uuid} {one.id.text} {one.version} {len(gone)}")
+
+
+def _own_table(log: TopicLog, one: Entry, text: str) -> None:
+    name = f"{COPY}{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    copy(log, one, TableRef.of(log.root, log.name, name))
+    registry.change(log.spark, log.root, replace(one, copy=name), when="t.copy IS NULL")
 
 
 def copy(log: TopicLog, one: Entry, table: TableRef) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from lakelog.delta import past, tables
 from lakelog.delta.location import on_this_disk
 from lakelog.errors import Damaged, InvalidRequest, LogIncomplete, NotFound, OffsetOutOfRange, Refused
-from lakelog.latest import silver
+from lakelog.latest import erased, silver
 from lakelog.latest.progress import CONTROL_BUCKET, Mark, Progress, progress
 from lakelog.latest.progress import stored as stored_progress
 from lakelog.log import bronze
@@ -145,6 +145,7 @@ def lacking(log: TopicLog, target: Target, end: LogEnd, partitions: Sequence[int
     wanted = silver.without_control(log, point.stored(log, target.place)).filter(
         F.col("partition").isin(list(partitions)) & (F.col("offset") >= start)
     )
+    wanted = erased.without(wanted, log.uuid, erased.entries(log.spark, log.root, log.uuid))
     held = bronze.records(log).select("partition", "offset")
     with tables.door(log.table):
         rows = (

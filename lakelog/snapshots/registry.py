@@ -142,10 +142,17 @@ def add(spark: SparkSession, root: str, entry: Entry) -> bool:
     return _merged(spark, root, [entry], "WHEN NOT MATCHED THEN INSERT *")
 
 
-def change(spark: SparkSession, root: str, *changed: Entry) -> None:
-    """Write entries anew whose keys are there; those that were deleted meanwhile stay so. Cost and errors as `add`."""
+def change(spark: SparkSession, root: str, *changed: Entry, when: str = "") -> None:
+    """Write entries anew whose keys are there; those that were deleted meanwhile stay so. Cost and errors as `add`.
+
+    Args:
+        spark: the session.
+        root: the lake.
+        changed: the entries.
+        when: a condition on the row that is there (``t``) and the new one (``s``); others stay.
+    """
     if changed:
-        _merged(spark, root, changed, "WHEN MATCHED THEN UPDATE SET *")
+        _merged(spark, root, changed, f"WHEN MATCHED{f' AND {when}' if when else ''} THEN UPDATE SET *")
 
 
 def remove(spark: SparkSession, root: str, gone: Sequence[Entry]) -> None:

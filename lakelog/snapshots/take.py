@@ -119,7 +119,8 @@ def _again(log: TopicLog, mine: Entry, asked: Entry, *, now: int) -> Snapshot:
     after = registry.kept_longer(after, asked.kept_until)
     if after != mine:
         keeping.raise_for(log, [after], now=now)
-        registry.change(log.spark, log.root, after)
+        same = "" if _is_older(mine, asked) else "t.copy <=> s.copy"
+        registry.change(log.spark, log.root, after, when=same)
     return after.result(log.root, created=_is_older(mine, asked))
 
 

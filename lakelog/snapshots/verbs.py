@@ -84,6 +84,7 @@ class SnapshotVerbs:
         else:
             raise Conflict(f"{self.name}: other merges kept the snapshot from being taken. Nothing was created; try again.")
         taken = take.take(self.log, state, version, end, name=name, keep=kept, note=note, now=self.clock())
+        maintain.leave_out_erased(self.log, name)
         LOGGER.info("%s: snapshot %s %s", self.name, taken.name or taken.id, "taken" if taken.created else "was there")
         return taken
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jobs.clean import main
-from lakelog import Lake, Topic
+from lakelog import Lake, Merged, Topic
 from lakelog.errors import InvalidRequest, OffsetOutOfRange, Refused
 from tests.conftest import NOON, Clock
 from tests.tables import versions
@@ -132,6 +132,8 @@ def test_delete_records_moves_the_log_start_and_refuses_what_it_must(lake: Lake)
         topic.clean(max_bytes=0)
     assert versions(lake.root, "t") == before
 
+    planned = topic.delete_records(0, 3, dry_run=True)
+    assert (planned.records, planned.from_offset, planned.to_offset, topic.start().offsets[0]) == (3, 0, 3, 0)
     assert (topic.delete_records(0, 3).records, topic.delete_records(0, 2).to_offset) == (3, 3)
     assert [row["offset"] for row in topic.read().collect()] == [3, 4]
     assert len(latest(topic)) == 5
@@ -189,3 +191,24 @@ def test_an_idle_segment_that_is_old_is_closed_and_cleaned(lake: Lake, clock: Cl
     assert {**planned.to_dict(), "dry_run": False} == done.to_dict()
     assert done.records == 1
     assert [row["offset"] for row in topic.read().collect()] == [1]
+
+
+def test_what_is_appended_between_the_merge_and_the_clean_is_not_taken_for_superseded(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = lake.create_topic("t", config={"segment.bytes": 14, "min.cleanable.dirty.ratio": 0})
+    for value in (b"1" * 20, b"2" * 20):
+        topic.append([{"key": b"a", "value": value}])
+    merge, later = topic.merge, iter([b"3" * 20, b"4" * 20, b"5" * 20])
+
+    def overtaken() -> Merged:
+        merged = merge()
+        for value in later:
+            topic.append([{"key": b"a", "value": value}, {"key": b"k" + value[:1], "value": value}])
+        return merged
+
+    monkeypatch.setattr(topic, "merge", overtaken)
+    assert topic.clean(force=True).records == 1
+    monkeypatch.undo()
+    assert [row["offset"] for row in topic.read().orderBy("offset").collect()] == [1, *range(2, 8)]
+    topic.merge()
+    assert latest(topic) == {b"a": 6, b"k3": 3, b"k4": 5, b"k5": 7}
+    assert topic.verify().problems == []

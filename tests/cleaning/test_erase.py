@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 from typing import Any
 
@@ -77,3 +78,17 @@ def test_an_erased_key_is_gone_and_its_old_records_do_not_come_back(lake: Lake, 
     assert len(erased.entries(topic.spark, topic.root, topic.uuid)) == 3
     with pytest.raises(InvalidRequest):
         topic.erase(None)
+
+
+def test_keys_that_differ_by_a_microsecond_are_two(lake: Lake) -> None:
+    topic = lake.create_topic("t", key="at TIMESTAMP, by STRING", value="n INT", config={"deletion.vectors": True})
+    moment = datetime.datetime(2026, 5, 6, 10, 0, 0, 1, tzinfo=datetime.timezone.utc)
+    one, other, nobody = ({"at": at, "by": by} for at, by in ((moment, None), (moment.replace(microsecond=2), None), (moment, "x")))
+    topic.append([{"key": key, "value": {"n": n}} for n, key in enumerate((one, other, nobody))])
+    version = topic.merge().version
+    done = topic.erase(one)
+    assert (done.removed["log"], done.removed["silver"]) == (1, 1)
+    assert sorted(row["n"] for row in topic.latest().collect()) == [1, 2]
+    assert topic.verify().problems == []
+    assert topic.snapshot("old", at=version, keep="9 days").created
+    assert sorted(row["n"] for row in topic.latest("old").collect()) == [1, 2], "a name that is given later does not bring it back"

@@ -24,7 +24,7 @@ class Cleaned:
     """A topic with a history in each partition, beside the model, which is never cleaned."""
 
     def __init__(self, lake: Lake, clock: Clock, kind: Kind) -> None:
-        config = {"segment.bytes": 1, "min.cleanable.dirty.ratio": 0, "delete.retention.ms": DAY}
+        config = {"segment.bytes": 14, "min.cleanable.dirty.ratio": 0, "delete.retention.ms": DAY}
         self.kind, self.clock, self.model = kind, clock, Model(kind.rule)
         self.topic = topics.fresh(lake, kind, partitions=HISTORIES, config=config)
         self.cleans, self.expired, self.late = Counter[int](), set[int](), set[int]()
