@@ -98,7 +98,7 @@ def long_log(table: Path, commits: int, start_ms: int) -> None:
         batch, stamp, version = f"{offset:032x}", (start_ms + offset) * 1000, offset + 1
         rows = [control_row(0, 0, offset, 0, {"type": "batch", "octets": 20 * version, "first": start_ms, "records": 1}, batch)]
         if offset % 10 == 0:
-            rows.append(Token(f"token-{offset}").row(batch, 0, {0: (offset, version)}, 1))
+            rows += Token(f"token-{offset}").rows(batch, 0, {0: (offset, version)}, 1, {})
         placed: dict[tuple[int, int], list[dict]] = {}
         for row in rows:
             placed.setdefault(row[:2], []).append({**dict(zip(names, row, strict=True)), "appended_at": stamp})
