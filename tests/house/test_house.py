@@ -42,8 +42,8 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "directory", "keys",
     ),
     "delta": (
-        "prerequisites", "session", "errors", "location", "lock", "statement", "plans", "commit_file", "commits", "table_properties",
-        "filesystem", "tables", "past",
+        "prerequisites", "class_archive", "session", "errors", "location", "lock", "statement", "plans", "commit_file", "commits",
+        "table_properties", "filesystem", "tables", "past",
     ),
     "model": (
         "names", "config", "kinds", "queries", "records", "row_rules", "ordering", "topic_log", "expectations", "log_state",
