@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import shutil
 import sys
 import tempfile
@@ -17,8 +16,10 @@ from lakelog.cli import output
 from lakelog.cli import root as place
 from lakelog.cli.settings import Settings
 from lakelog.delta import class_archive, prerequisites
+from lakelog.delta.object_store import S3_SCHEMES, log_store, unarbitrated
 from lakelog.delta.session import archives_classes, end, is_running
 from lakelog.errors import LakelogError, NotReady
+from lakelog.model.names import scheme_of
 from lakelog.results import Result
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 # What the extra `local` brings, and what lakelog is tested with.
 PACKAGES: Mapping[str, str] = {"pyspark": "4.1.3", "delta-spark": "4.4.0", "pandas": "2.", "pyarrow": ""}
-PLAIN_S3 = re.compile(r"s3[an]?://")
 FREE_BYTES_LEAST = 1 << 30
 # Seconds that Java may take to end, and to write its archive of classes.
 PATIENCE = 300.0
@@ -138,16 +138,10 @@ def lake(settings: Settings) -> Iterator[Check]:
         yield Check("root", "warn", "nothing says where the lake is", "Give --root, set LAKELOG_ROOT, or write root into lakelog.toml.")
         return
     root = settings.root
-    if PLAIN_S3.match(root):
-        scheme = root.partition(":")[0]
-        store = settings.spark.get(f"spark.delta.logStore.{scheme}.impl", "")
-        if store:
-            yield Check("two writers", "ok", f"{scheme}:// with {store}")
-        else:
-            yield Check(
-                "two writers", "warn", f"{scheme}:// with Delta's default LogStore cannot arbitrate two writers: commits can be lost",
-                f"Let one process write at a time, or set spark.delta.logStore.{scheme}.impl to a LogStore that can (DynamoDB).",
-            )  # fmt: skip
+    if scheme_of(root) in S3_SCHEMES:
+        why, _, todo = unarbitrated(root, settings.spark.get).partition(". ")
+        store = f"{scheme_of(root)}:// with {log_store(root, settings.spark.get)}"
+        yield Check("two writers", "warn", why, todo) if why else Check("two writers", "ok", store)
     wrong = place.problem(settings)
     if wrong is not None:
         found, _, todo = str(wrong).partition(". ")

@@ -294,3 +294,11 @@ def cancel(spark: SparkSession) -> None:
 def _stop(spark: SparkSession) -> None:
     with contextlib.suppress(Exception):
         spark.stop()
+
+
+def setting(spark: SparkSession, name: str) -> str | None:
+    """A setting of a session; None where it is not set, or the session does not tell (serverless sessions tell a few)."""
+    try:
+        return spark.conf.get(name, None)
+    except Exception:
+        return None
