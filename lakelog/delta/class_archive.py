@@ -2,8 +2,8 @@
 
 The file is Java's own (class data sharing), made once: a Java that was told to writes it when it ends. `lakelog doctor --spark` does that,
 and else a process in the background after the first command that started Spark.
-It belongs to one Java, one set of jars and one class path; Java compares them itself, and without a word goes on without a file that does
-not fit or is broken. LAKELOG_CLASS_ARCHIVE=off is to do without.
+It belongs to one Java, one set of jars and one class path; Java compares them itself, and goes on without a word where they do not fit. What it
+does not look at is whether the file is whole. LAKELOG_CLASS_ARCHIVE=off is to do without.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ ATTEMPTS = 3
 LOWEST = ("nice", "-n", "19") if shutil.which("nice") else ()
 # What the process in the background does: the doctor's small lake goes the way of every verb.
 MAKER = "from lakelog.cli import doctor, settings; doctor.try_spark(settings.Settings(master='local[2]', memory='1g'))"
+# Of this process: archives that are being made, with the file that is written; those that are made when it ends.
 _pending: dict[Path, Path] = {}
+_later: set[Path] = set()
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,8 @@ class ClassArchive:
 
         It gives up where that came to nothing `ATTEMPTS` times: a container or a service ends its last process with its first.
         """
-        if not self._tried_enough():
+        if self.file not in _later and not self._tried_enough():
+            _later.add(self.file)
             atexit.register(self._begin)
 
     def _tried_enough(self) -> bool:
