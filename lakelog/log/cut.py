@@ -43,6 +43,11 @@ class Cut:
     start: int
     end: int
 
+    @property
+    def anew(self) -> bool:
+        """Whether the log begins anew behind the snapshot."""
+        return self.drop < self.end and self.start == self.end
+
 
 def cut(
     log: TopicLog, end: LogEnd, states: Mapping[int, PartitionState], cuts: Mapping[int, Cut], more: Sequence[tuple[Any, ...]], *, now: int
