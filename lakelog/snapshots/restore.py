@@ -23,7 +23,7 @@ from lakelog.log.tail import LogEnd, log_end
 from lakelog.model.log_state import RESTORE, Intent
 from lakelog.model.topic_log import TopicLog
 from lakelog.quality import quarantine
-from lakelog.snapshots import keeping
+from lakelog.snapshots import epochs, keeping
 from lakelog.snapshots.plan import KEEP, Target, control_of, copy_name, copy_table
 
 ATTEMPTS = 20
@@ -75,21 +75,13 @@ def begin(log: TopicLog, target: Target, cuts: Mapping[int, Cut], end: LogEnd, *
         damaged: the log was restored by hand; this ends that.
         now: the time in milliseconds.
     """
-    epoch = None if mode == KEEP else max(end.epoch, _silvers_epoch(log) if damaged else 0) + 1
+    epoch = None if mode == KEEP else 1 + (epochs.greatest(log, end) if damaged else end.epoch)
     last = {index: mark.epoch for index, mark in target.state.marks.items()}
     order = Order(target.version, copy_name(target.place), cuts, target.state.batches, epoch, last, target.id.epoch)
     intent = Intent(RESTORE, uuid.uuid4().hex, order.to_arguments())
     states = {index: tail.state.next(intent.id, intent=intent) for index, tail in end.tails.items()}
     written = state.change_state(log, end, states, "repair" if damaged else "intent", now=now)
     return intent if written else None
-
-
-def _silvers_epoch(log: TopicLog) -> int:
-    """The greatest epoch that silver knows of: a log restored by hand may have forgotten it."""
-    try:
-        return max(mark.epoch for mark in progress(log.spark, log.silver, from_rows=True).marks.values())
-    except Damaged:
-        return 0
 
 
 def carry_out(log: TopicLog, end: LogEnd, intent: Intent, *, now: int) -> None:

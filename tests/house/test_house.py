@@ -30,7 +30,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
     ),
     "operations": ("create", "configure", "delete", "repair", "upgrade", "truncate", "erase", "intents"),
     "readers": ("validate", "read", "bootstrap", "positions", "lag"),
-    "snapshots": ("registry", "keeping", "take", "point", "plan", "restore", "maintain", "verbs"),
+    "snapshots": ("registry", "keeping", "epochs", "take", "point", "plan", "restore", "maintain", "verbs"),
     "quality": (
         "rowwise", "suites", "folder", "judgement", "expectations", "engine", "conditions", "verdicts", "quarantine", "selection", "requeue",
         "gate", "merge_gate", "audit", "pages", "profile", "verbs",
@@ -65,7 +65,7 @@ COLLECTORS = (
     "latest.compare", "latest.fill", "latest.progress", "latest.upsert", "latest.status", "latest.recompute", "operations.repair",
     "operations.truncate", "cleaning.checkpoint", "cleaning.segments", "cleaning.winners", "cleaning.dropping", "cleaning.explain",
     "readers.read", "readers.positions", "readers.lag",
-    "snapshots.registry", "snapshots.plan", "log.extent",
+    "snapshots.registry", "snapshots.plan", "snapshots.point", "log.extent",
     "quality.quarantine", "quality.verdicts", "quality.merge_gate", "quality.audit", "quality.profile", "quality.requeue", "quality.expectations",
     "log.cut", "latest.erased", "operations.erase",
     "lake.lake_table", "inputs.arrow", "inputs.keys", "inputs.csv", "inputs.inference", "inputs.files", "cli.rows",

@@ -113,7 +113,7 @@ def test_a_batch_is_refused_as_a_whole_where_that_is_configured_or_it_expects_of
     assert (versions(lake.root, "orders"), orders.quarantined().count()) == (before, 0)
     done = orders.append(GOOD, token="day-2")
     assert (done.offsets, done.warnings) == ({0: (3, 6)}, {"amount_usual": 1})
-    assert [one.outcome for one in orders.verdicts(door="append")][:2] == ["passed", "failed"]
+    assert [one.outcome for one in orders.verdicts(door="append")].count("passed") == 2
 
 
 @pytest.mark.long
