@@ -94,7 +94,10 @@ class LogRetention(LogReading):
             self.refresh()
         else:
             self._ready()
-        place = point.place_of(point.named(self.log, to_snapshot))
+        entry = point.named(self.log, to_snapshot)
+        # What the log is to be cut off below must be there.
+        point.stored(self.log, point.of(self.log, entry))
+        place = point.place_of(entry)
         if not dry_run:
             # What would be refused is so before anything is merged.
             truncate.require_possible(self.log, log_end(self.log, pin=True), place, self._held())

@@ -249,5 +249,5 @@ def register(app: typer.Typer) -> None:
     verb(app, example="lakelog restore orders --to before-migration --yes")(restore)
     verb(app, example="lakelog maintain orders")(maintain)
     verb(app, example="lakelog clean orders --dry-run\n  lakelog clean orders --roll")(clean)
-    verb(app, example="lakelog erase customers c-1017 --dry-run\n  lakelog erase customers c-1017 --yes")(erase)
+    verb(app, example="lakelog erase orders 1017 --dry-run\n  lakelog erase orders 1017 --yes")(erase)
     app.add_typer(snapshots, name="snapshot")

@@ -62,7 +62,8 @@ def _table(source: Any) -> tuple[pyarrow.Table, Sequence[str | None]]:
 
 
 def _from_pandas(source: Any) -> tuple[pyarrow.Table, Sequence[str | None]]:
-    """A pandas DataFrame without its index. NaN stays NaN in columns of floats; elsewhere it is NULL, but a delete is not guessed from it."""
+    """A pandas DataFrame without its index. NaN stays NaN in columns of floats; elsewhere it is NULL, as NA and NaT are, but a delete is not
+    guessed from them."""
     import pyarrow
 
     arrays, problems = [], []
@@ -70,10 +71,24 @@ def _from_pandas(source: Any) -> tuple[pyarrow.Table, Sequence[str | None]]:
         column = source.iloc[:, place]
         floats = getattr(column.dtype, "kind", "") == "f" and type(column.dtype).__module__.startswith("numpy")
         arrays.append(pyarrow.array(column.to_numpy(), from_pandas=False) if floats else pyarrow.Array.from_pandas(column))
-        if source.columns[place] == "value" and column.dtype == object:
-            says = "value is NaN: a delete is not guessed; a value of None is one"
-            problems = [says if isinstance(value, float) and value != value else None for value in column]
+        if source.columns[place] == "value" and not floats:
+            problems = _guessed_deletes(source, column)
     return pyarrow.Table.from_arrays(arrays, [str(name) for name in source.columns]), problems
+
+
+def _guessed_deletes(source: Any, column: Any) -> list[str | None]:
+    """By row what is missing in the column ``value`` of a pandas frame otherwise than by None, and not flagged as a delete."""
+    import pandas
+
+    flag = next((source[name] for name in ("tombstone", "_tombstone") if name in source.columns), None)
+    flagged = [False] * len(column) if flag is None else [one is True or str(one) == "True" for one in flag]
+    missing = {pandas.NA: "NA", pandas.NaT: "NaT"}
+    found: list[str | None] = []
+    for value, lost, said in zip(column, column.isna(), flagged, strict=True):
+        guessed = lost and value is not None and not said
+        name = next((name for sign, name in missing.items() if value is sign), "NaN")
+        found.append(f"value is {name}: a delete is not guessed; a value of None, or a tombstone flag, says it" if guessed else None)
+    return found
 
 
 def readable(schema: pyarrow.Schema) -> pyarrow.Schema:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lakelog.errors import InvalidRequest
 from lakelog.inputs.ndjson import not_rounded
+from lakelog.inputs.texts import instant_of, spells, spells_number
 from lakelog.model.config import did_you_mean
 from lakelog.model.records import HEADERS, first_problem, nullable
 
@@ -38,8 +39,12 @@ def fitted(column: Column, have: DataType, want: DataType | str, name: str, *, t
     if text or (source == "string" and target == "binary"):
         if target == "binary":
             return F.encode(column, "UTF-8"), None
-        cast = column.try_cast(want)
-        unread = cast.isNull() | ~not_rounded(column, cast, want) if isinstance(want, DecimalType) else cast.isNull()
+        cast = instant_of(column) if target == "timestamp" else column.try_cast(want)
+        unread = cast.isNull() | ~spells(column, target)
+        if isinstance(want, DecimalType):
+            unread = unread | ~not_rounded(column, cast, want)
+        elif target in ("float", "double"):
+            unread = unread | ~spells_number(column, cast)
         return cast, F.when(column.isNotNull() & unread, F.concat(F.lit(f"{name} should be {target} but is "), F.substring(column, 1, 60)))
     if source == "binary" and target == "string":
         return column.cast("string"), F.when(~F.is_valid_utf8(column.cast("string")), F.lit(f"{name} is not UTF-8 text"))

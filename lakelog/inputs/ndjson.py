@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import tables
 from lakelog.inputs import values
+from lakelog.inputs.texts import TIMES, instant_of, is_finite, reads_in_utc, spells
 from lakelog.model.records import MANY, RECORD_FIELDS, Types, ddl, first_problem, from_ms, timestamp_problem
 
 if TYPE_CHECKING:
@@ -53,8 +54,9 @@ def from_lines(lines: DataFrame, types: Types, *, raw: bool = False) -> DataFram
     def field(name: str) -> Column:
         return F.try_element_at(F.col("fields"), F.lit(name))
 
-    key, key_problem = from_variant(field("key"), types.key, "key")
-    value, value_problem = from_variant(field("value"), types.value, "value")
+    zoned = not reads_in_utc(lines.sparkSession)
+    key, key_problem = from_variant(field("key"), types.key, "key", zoned=zoned)
+    value, value_problem = from_variant(field("value"), types.value, "value", zoned=zoned)
     headers, headers_problem = headers_from_variant(field("headers"))
     stamp, stamp_problem = _json_scalar(
         field("timestamp"), "bigint", "BIGINT", "timestamp should be milliseconds since 1970, a whole number"
@@ -107,15 +109,21 @@ def _json_scalar(json: Column, kind: str, tag: str, says: str) -> tuple[Column, 
     return value, F.when(wrong, F.lit(says))
 
 
-def from_variant(json: Column, kind: DataType, where: str) -> tuple[Column, Column]:
+def from_variant(json: Column, kind: DataType, where: str, *, zoned: bool = False) -> tuple[Column, Column]:
     """A JSON value (a VARIANT column) as a declared type, strictly: nothing is rounded, cut or guessed.
+
+    Args:
+        json: the value.
+        kind: the type.
+        where: what messages call it.
+        zoned: the session would read times without a zone in a zone of its own.
 
     Returns:
         (the value, NULL for null; a problem as text, NULL when the value fits).
     """
     from pyspark.sql import functions as F
 
-    return _value(json, kind), _problem(json, kind, F.lit(where))
+    return _value(json, kind, zoned), _problem(json, kind, F.lit(where))
 
 
 def _absent(json: Column) -> Column:
@@ -124,43 +132,46 @@ def _absent(json: Column) -> Column:
     return json.isNull() | (F.schema_of_variant(json) == "VOID")
 
 
-def _value(json: Column, kind: DataType) -> Column:
-    """The value of a JSON value with no problem: Spark's own conversion, but for octets written in hexadecimal."""
+def _value(json: Column, kind: DataType, zoned: bool) -> Column:
+    """The value of a JSON value with no problem: Spark's own conversion, but for octets written in hexadecimal, and times where it reads them in
+    another zone than UTC (``zoned``)."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if kind.simpleString() == "variant":
         return json
     whole = F.try_variant_get(json, "$", ddl(kind))
-    if not _holds_octets(kind):
+    if not _holds_own(kind, zoned):
         return whole
     if isinstance(kind, StructType):
         fields = F.try_variant_get(json, "$", "map<string,variant>")
         values = [
-            _value(F.try_element_at(fields, F.lit(field.name)), field.dataType)
-            if _holds_octets(field.dataType)
+            _value(F.try_element_at(fields, F.lit(field.name)), field.dataType, zoned)
+            if _holds_own(field.dataType, zoned)
             else whole.getField(field.name)
             for field in kind.fields
         ]
         return F.when(fields.isNotNull(), F.struct(*[value.alias(field.name) for value, field in zip(values, kind.fields, strict=True)]))
     if isinstance(kind, ArrayType):
-        return F.transform(F.try_variant_get(json, "$", "array<variant>"), lambda one: _value(one, kind.elementType))
+        return F.transform(F.try_variant_get(json, "$", "array<variant>"), lambda one: _value(one, kind.elementType, zoned))
     if isinstance(kind, MapType):
-        return F.transform_values(F.try_variant_get(json, "$", "map<string,variant>"), lambda _, one: _value(one, kind.valueType))
+        return F.transform_values(F.try_variant_get(json, "$", "map<string,variant>"), lambda _, one: _value(one, kind.valueType, zoned))
+    if kind.simpleString() == "timestamp":
+        return instant_of(F.try_variant_get(json, "$", "string"))
     return F.when(F.schema_of_variant(json) == "STRING", whole).otherwise(F.unhex(F.try_variant_get(json, "$.hex", "string")))
 
 
-def _holds_octets(kind: DataType) -> bool:
-    """Whether there is a BINARY in a type, other than in a map whose keys are no text."""
-    from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType
+def _holds_own(kind: DataType, zoned: bool) -> bool:
+    """Whether there is a BINARY, or where times are ``zoned`` a TIMESTAMP, in a type, other than in a map whose keys are no text."""
+    from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType, TimestampType
 
     if isinstance(kind, StructType):
-        return any(_holds_octets(field.dataType) for field in kind.fields)
+        return any(_holds_own(field.dataType, zoned) for field in kind.fields)
     if isinstance(kind, ArrayType):
-        return _holds_octets(kind.elementType)
+        return _holds_own(kind.elementType, zoned)
     if isinstance(kind, MapType):
-        return kind.keyType.simpleString() == "string" and _holds_octets(kind.valueType)
-    return isinstance(kind, BinaryType)
+        return kind.keyType.simpleString() == "string" and _holds_own(kind.valueType, zoned)
+    return isinstance(kind, BinaryType) or (zoned and isinstance(kind, TimestampType))
 
 
 def _problem(json: Column, kind: DataType, where: Column) -> Column:
@@ -250,10 +261,12 @@ def _fits(json: Column, tag: Column, kind: DataType) -> Column:
         exact = not_rounded(F.try_variant_get(json, "$", "string"), value, kind)
         return fits & ((tag == "BIGINT") | ((tag.startswith("DECIMAL") | (tag == "STRING")) & exact))
     if name in ("double", "float"):
-        finite = tag.startswith("DECIMAL") | tag.isin("BIGINT", "DOUBLE")
-        return fits & (finite | ((tag == "STRING") & F.try_variant_get(json, "$", "string").isin("NaN", "Infinity", "-Infinity")))
+        number = (tag.startswith("DECIMAL") | tag.isin("BIGINT", "DOUBLE")) & is_finite(value)
+        return fits & (number | ((tag == "STRING") & F.try_variant_get(json, "$", "string").isin("NaN", "Infinity", "-Infinity")))
     if name == "boolean":
         return fits & (tag == "BOOLEAN")
+    if name in TIMES:
+        return fits & (tag == "STRING") & spells(F.try_variant_get(json, "$", "string"), name)
     return fits & ((tag == "STRING") | F.lit(name.startswith("map")))
 
 

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 from lakelog.delta import tables
 from lakelog.delta.plans import repeats
 from lakelog.errors import InvalidRequest
-from lakelog.inputs import arrow, csv
+from lakelog.inputs import arrow, csv, parquet
 from lakelog.inputs.csv import CsvOptions
 from lakelog.inputs.fitting import WIDER, fitted, in_utc
 from lakelog.inputs.ndjson import from_lines, from_records
+from lakelog.inputs.texts import instant_of, spells
 from lakelog.model.config import did_you_mean
 from lakelog.model.records import (
     FLAT_FIELDS,
@@ -163,15 +164,15 @@ def from_csv(spark: SparkSession, paths: Sequence[str], types: Types, how: CsvOp
 
 
 def from_parquet(spark: SparkSession, paths: Sequence[str], types: Types, raw: bool = False) -> tuple[DataFrame, bool]:
-    """Parquet files as a request, and whether it is repeatable. Those with nanoseconds, which Spark does not read, are read by pyarrow."""
-    from pyspark.errors import AnalysisException
+    """Parquet files as a request, and whether it is repeatable. Those with nanoseconds, which Spark does not read, are read by pyarrow.
+
+    Raises:
+        InvalidRequest: a column has different types in two files.
+    """
     from pyspark.sql import functions as F
 
-    try:
-        frame = spark.read.parquet(*paths)
-    except AnalysisException as error:
-        if "PARQUET_TYPE_ILLEGAL" not in str(error):
-            raise
+    frame = parquet.frame(spark, paths)
+    if frame is None:
         return from_frame(arrow.parquet(spark, paths), types, raw), False
     place = [F.col("_metadata.file_path").alias(SRC), F.col("_metadata.file_block_start").alias(BLOCK)]
     return _request(frame.select(*place, *[F.col(_tick(name)) for name in frame.columns]), frame.schema, types, text=False, raw=raw), True
@@ -287,7 +288,7 @@ def _frame_timestamp(name: str, schema: StructType, *, text: bool) -> tuple[Colu
         return from_ms(ms), timestamp_problem(F.lit(None).cast("string"), ms)
     if kind == "string" and text:
         ms = column.try_cast("bigint")
-        stamp = F.coalesce(from_ms(ms), column.try_cast("timestamp"))
+        stamp = F.coalesce(from_ms(ms), F.when(spells(column, "timestamp"), instant_of(column)))
         unread = F.when(column.isNotNull() & ms.isNull() & stamp.isNull(), F.concat(F.lit("timestamp cannot be read: "), column))
         return stamp, timestamp_problem(unread, ms)
     raise InvalidRequest(f"Column {name} is {kind}; a timestamp is a TIMESTAMP or a whole number of milliseconds since 1970.")

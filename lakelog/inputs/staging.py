@@ -15,7 +15,7 @@ from lakelog.inputs.sources import ORDER, Request
 from lakelog.model.config import LONG_MAX, TopicConfig
 from lakelog.model.expectations import UNCONDITIONAL
 from lakelog.model.records import any_set, constant, header_octets, instant, looked_up, octets
-from lakelog.model.row_rules import RowRules, judged
+from lakelog.model.row_rules import BROKEN, RowRules, judged
 from lakelog.model.segments import Share
 from lakelog.model.topic_log import TopicLog
 
@@ -87,7 +87,8 @@ class Batch:
 
     ``bases`` are (src, block, Spark partition, what makes a ``row_order`` of that group its position in the request, the group's last position);
     ``conditional`` counts the records that expect an offset. ``screening``: what row rules found, where there are any; records that they
-    keep out are not among ``rows``.
+    keep out are not among ``rows``. ``assumed``: the rules that keep records out are left to the write, which fails (SOURCE_CHANGED, or what a
+    rule raises) where a record breaks one.
     """
 
     rows: DataFrame
@@ -96,6 +97,7 @@ class Batch:
     records: int
     conditional: int = 0
     screening: Screening | None = None
+    assumed: bool = False
 
     def located(self) -> DataFrame:
         """The rows with ``record``, the position in the request, and ``position``, the one in the partition's share.
@@ -129,7 +131,7 @@ class Batch:
         return rows.withColumn("position", F.row_number().over(Window.partitionBy("partition").orderBy("record")).cast("bigint") - 1)
 
 
-def staged(log: TopicLog, request: Request, now: int, *, listed: int = 20, rules: RowRules | None = None) -> Batch:
+def staged(log: TopicLog, request: Request, now: int, *, listed: int = 20, rules: RowRules | None = None, assume: bool = False) -> Batch:
     """Sum a request up, so that what is counted here is what is written later.
 
     A frame is evaluated exactly once and kept: it might give other rows, or another order, the next time. What is repeatable (`Request`) is
@@ -138,6 +140,8 @@ def staged(log: TopicLog, request: Request, now: int, *, listed: int = 20, rules
 
     With ``rules`` the batch tells what they found (``screening``). Where they put records aside, the batch is the records that are let in; a
     request with expected offsets is not split, and so is one whose rules refuse it as a whole: who called decides by what was found.
+    What is read twice would have its rules evaluated twice; with ``assume`` those that keep records out are evaluated by the write alone (see
+    `Batch`), as long as no record is expected to break one.
 
     Raises:
         InvalidRequest: a record expects an offset below -1, while expected offsets are checked.
@@ -147,6 +151,9 @@ def staged(log: TopicLog, request: Request, now: int, *, listed: int = 20, rules
     """
     checked = log.config.flag("check.expected.offsets")
     rows = validated(log, request.rows, now)
+    left: RowRules | None = None
+    if rules is not None and assume and request.repeatable:
+        rules, left = rules.parted()
     if rules is not None:
         rows = judged(rows, log.types, rules, now, unless="problem")
     if not request.repeatable:
@@ -168,7 +175,10 @@ def staged(log: TopicLog, request: Request, now: int, *, listed: int = 20, rules
     if whole:
         _without_problems(rows, groups, positions, request, listed)
     found = screening.screening(rules, rows, groups, positions)
-    if not found.aside:
+    if left is not None:
+        rows = judged(rows.drop(BROKEN), log.types, left, now, unless="problem")
+        batch = replace(_batch(rows.withColumn("problem", _problem(left)), groups), assumed=True)
+    elif not found.aside:
         batch = _batch(rows.withColumn("problem", _problem(rules)), groups)
     elif whole:
         batch = _batch(rows, groups)

@@ -83,6 +83,7 @@ def merge(
             name="RULE_CHANGED", expected=str(log.rule), actual=str(state.rule),
         )  # fmt: skip
     require_same_log(log, state, end)
+    require_reached(log, state, end)
     if evolution.reconcile(log, tables.read(log.spark, log.silver).schema):
         return None, end
     if options.span is None:
@@ -157,6 +158,23 @@ def require_same_log(log: TopicLog, state: Progress, end: LogEnd) -> None:
             raise Damaged(
                 f"{log.name}: silver holds partition {index} up to offset {state.next[index]} of the append {batch}, but the log holds"
                 f" {found.get(index) or 'none'} there: offsets were given a second time. {REPAIR}", expected=batch, actual=found.get(index),
+            )  # fmt: skip
+
+
+def require_reached(log: TopicLog, state: Progress, end: LogEnd) -> None:
+    """Refuse a silver that was brought back by hand to before what the log still tells: what lies between would be lost without a word.
+
+    Raises:
+        Damaged: the log of a partition begins above silver's progress, or deletes beyond it have expired.
+    """
+    for index, tail in sorted(end.tails.items()):
+        least = max(tail.state.start, tail.state.deletes_from if state.by_hand else 0)
+        if state.next[index] < least:
+            what = "begins" if least == tail.state.start else "holds every delete"
+            raise Damaged(
+                f"{log.name}: silver holds partition {index} up to offset {state.next[index]}, but the log {what} from offset {least} on: silver was"
+                " brought back by hand to before that. Restore the topic to a later version of silver, or to a snapshot, with the log truncated.",
+                expected=least, actual=state.next[index],
             )  # fmt: skip
 
 

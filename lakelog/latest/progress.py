@@ -27,6 +27,8 @@ COUNTS = (
     "records", "inserted", "updated", "deleted", "late", "late_after_delete", "duplicates", "invalid_versions", "ignored_deletes", "unkeyed",
 )  # fmt: skip
 CONTROL_BUCKET = -1
+# So many commits of silver are looked at for a RESTORE.
+LOOK_BACK = 50
 # The key of the user metadata, and how many characters a commit carries at most; beyond, the control rows are read.
 NOTE, NOTE_MOST = "lakelog.progress", 32_768
 
@@ -66,10 +68,11 @@ def digest_sql(row: str = "") -> str:
 
 @dataclass(frozen=True)
 class Progress:
-    """A mark per partition, and silver's version where it is known."""
+    """A mark per partition, and silver's version where it is known. ``by_hand``: a RESTORE that is not lakelog's brought silver to this."""
 
     marks: dict[int, Mark]
     version: int | None = None
+    by_hand: bool = False
 
     @classmethod
     def start(
@@ -157,7 +160,7 @@ def _mark(place: LogPlace, common: Mapping[str, Any], counts: Mapping[str, int])
 
 
 def progress(spark: SparkSession, table: TableRef, *, from_rows: bool = False) -> Progress:
-    """How far silver is, by its newest commit; by its control rows where that is not a merge. Cost: one small Spark job, else three.
+    """How far silver is, by its newest commit; by its control rows where that is not a merge. Cost: one small Spark job, else four.
 
     Args:
         spark: the session.
@@ -171,9 +174,21 @@ def progress(spark: SparkSession, table: TableRef, *, from_rows: bool = False) -
         newest = tables.history(spark, table, 1)[0]
     except NotFound as error:
         raise Damaged(f"{table}: the latest table is gone. {REBUILD}") from error
-    found = None if from_rows else noted_progress(newest)
-    version = int(newest["version"])
-    return Progress(stored(spark, table, version).marks, version) if found is None else found
+    noted, version = noted_progress(newest), int(newest["version"])
+    if noted is not None and not from_rows:
+        return noted
+    by_hand = noted is None and _restored_since_noted(tables.history(spark, table, LOOK_BACK))
+    return Progress(stored(spark, table, version).marks, version, by_hand)
+
+
+def _restored_since_noted(rows: Sequence[Row]) -> bool:
+    """Whether there is a RESTORE among silver's newest commits, before one that lakelog wrote its progress with."""
+    for row in rows:
+        if noted_progress(row) is not None:
+            return False
+        if str(row["operation"]).upper().startswith("RESTORE"):
+            return True
+    return False
 
 
 def noted_progress(newest: Row) -> Progress | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -42,7 +43,11 @@ class Snapshots:
         able = [
             one for one in positions.usable(states, end.ends(), self.live) if all(one.ends[index] <= held.next[index] for index in states)
         ]
-        return (able[0], Base(self.rows(able[0]), able[0].ends)) if able else None
+        for one in able:
+            # One whose files are gone proves nothing.
+            with contextlib.suppress(NotFound):
+                return one, Base(self.rows(one), one.ends)
+        return None
 
 
 def verify(log: TopicLog, snapshots: Snapshots, share: float = 1.0) -> Verified:

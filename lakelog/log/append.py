@@ -22,6 +22,9 @@ from lakelog.model.row_rules import RowRules
 from lakelog.model.topic_log import TopicLog
 from lakelog.results import Appended
 
+# Stages a request with rules, or without; whether those that keep records out are left to the write (`staging.staged`).
+Stage = Callable[[RowRules | None, bool], Batch]
+
 
 class Gate(Protocol):
     """What stands before the log: the rules that each record is judged by, and a decision on the batch (`lakelog.quality`)."""
@@ -30,8 +33,11 @@ class Gate(Protocol):
     def rules(self) -> RowRules:
         """The rules of single records."""
 
-    def staged(self, stage: Callable[[RowRules | None], Batch]) -> Batch:
-        """Stage the request with the rules; tells rules that cannot be evaluated from a request that cannot be read."""
+    def staged(self, stage: Stage, *, assume: bool = True) -> Batch:
+        """Stage the request with the rules; tells rules that cannot be evaluated from a request that cannot be read.
+
+        With ``assume`` it may leave rules to the write, which fails where a record breaks one: then the request is to be staged again without.
+        """
 
     def admit(self, batch: Batch, *, token: str | None, end: LogEnd) -> str | None:
         """Let a judged batch in, or raise `GateFailed`; puts aside what is kept out. Returns the identity of the batch, where it is to have one."""
@@ -88,35 +94,47 @@ def append(
     gate = options.gate
     request = requested(log.spark, source, how, log.types, raw=gate is not None and gate.rules.quarantine)
 
-    def stage(rules: RowRules | None) -> Batch:
+    def stage(rules: RowRules | None, assume: bool) -> Batch:
         with tables.door(name), tables.source_door():
-            return staging.staged(log, request, now, listed=options.problems, rules=rules)
+            return staging.staged(log, request, now, listed=options.problems, rules=rules, assume=assume)
 
-    batch = stage(None) if gate is None else gate.staged(stage)
-    if mark is not None:
-        mark.require_unchanged()
     per_key = log.config.text("check.expected.offsets.scope") == "key"
-    of_records = conditions.expectations(batch) if checked and not per_key else {}
-    terms = bronze.Terms(combined(of_records, stated_ends), checked and per_key, mark)
-    answer_checked = checked if options.expected_offset or batch.conditional else None
-    batch_id = uuid.uuid4().hex
-    if gate is not None:
-        batch_id = gate.admit(batch, token=None if mark is None else mark.text, end=captured) or batch_id
-    try:
-        try:
-            done = _written(log, name, batch, terms, captured, answer_checked, now, batch_id)
-        except (ExpectedOffsetMismatch, FencedEpoch):
-            # What was seen before may be old without a sign of it, where a mounted file system remembers: only what Delta says now refuses.
-            if captured is not seen:
-                raise
-            done = _written(log, name, batch, terms, log_end(log), answer_checked, now, batch_id)
-    except LakelogError:
+
+    def written(batch: Batch) -> tuple[Appended, LogEnd | None]:
+        if mark is not None:
+            mark.require_unchanged()
+        of_records = conditions.expectations(batch) if checked and not per_key else {}
+        terms = bronze.Terms(combined(of_records, stated_ends), checked and per_key, mark)
+        answer_checked = checked if options.expected_offset or batch.conditional else None
+        batch_id = uuid.uuid4().hex
         if gate is not None:
+            batch_id = gate.admit(batch, token=None if mark is None else mark.text, end=captured) or batch_id
+        try:
+            try:
+                done = _written(log, name, batch, terms, captured, answer_checked, now, batch_id)
+            except (ExpectedOffsetMismatch, FencedEpoch):
+                # What was seen before may be old without a sign of it, where a mounted file system remembers: only what Delta says now refuses.
+                if captured is not seen:
+                    raise
+                done = _written(log, name, batch, terms, log_end(log), answer_checked, now, batch_id)
+        except LakelogError:
+            if gate is not None:
+                gate.withdraw(batch_id)
+            raise
+        if gate is not None and done[0].repeated and done[0].batch != batch_id:
             gate.withdraw(batch_id)
-        raise
-    if gate is not None and done[0].repeated and done[0].batch != batch_id:
-        gate.withdraw(batch_id)
-    return done
+        return done
+
+    if gate is None:
+        return written(stage(None, False))
+    batch = gate.staged(stage)
+    try:
+        return written(batch)
+    except Exception as error:
+        if not batch.assumed or (isinstance(error, LakelogError) and error.name != "SOURCE_CHANGED"):
+            raise
+    # A record breaks a rule that was left to the write, or a rule cannot be evaluated: nothing was committed, and now all is looked at first.
+    return written(gate.staged(stage, assume=False))
 
 
 def _written(

@@ -68,11 +68,11 @@ def load(
         raise InvalidRequest(f"The identity of a bulk load's input is a text of 1 to {IDENTITY_MOST} octets.")
     kept = replace(request, repeatable=False)
 
-    def stage(rules: RowRules | None) -> Batch:
+    def stage(rules: RowRules | None, assume: bool) -> Batch:
         with tables.door(name), tables.source_door():
-            return staging.staged(log, kept, now, listed=problems, rules=rules)
+            return staging.staged(log, kept, now, listed=problems, rules=rules, assume=assume)
 
-    whole = stage(None) if gate is None else gate.staged(stage)
+    whole = stage(None, False) if gate is None else gate.staged(stage)
     if gate is not None:
         gate.admit(whole, token=None, end=log_end(log))
     if whole.conditional and log.config.flag("check.expected.offsets"):

@@ -43,6 +43,11 @@ class Cut:
     start: int
     end: int
 
+    @property
+    def anew(self) -> bool:
+        """Whether the log begins anew behind the snapshot."""
+        return self.drop < self.end and self.start == self.end
+
 
 def cut(
     log: TopicLog, end: LogEnd, states: Mapping[int, PartitionState], cuts: Mapping[int, Cut], more: Sequence[tuple[Any, ...]], *, now: int
@@ -95,7 +100,7 @@ def cut(
                 " AND t.partition = s.partition AND t.segment BETWEEN s.m_segment_low AND s.m_segment_high"
                 " AND t.offset BETWEEN s.m_low AND s.m_high",
                 clauses=f"WHEN MATCHED THEN DELETE WHEN NOT MATCHED AND s.control IS NOT NULL THEN INSERT ({columns}) VALUES ({values})",  # noqa: S608
-                user_metadata=note("restore", checked=end.version, ends=ends),
+                user_metadata=note("restore", epoch=max(one.epoch for one in states.values()), checked=end.version, ends=ends),
             )
             is not None
         )

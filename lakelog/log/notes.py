@@ -38,6 +38,11 @@ def noted(row: Row) -> dict[str, Any]:
     return found if isinstance(found, dict) and "lakelog" in found else {}
 
 
+def noted_epoch(rows: Sequence[Row]) -> int:
+    """The greatest epoch that any commit began, whatever a RESTORE took back since; 0 where none says so."""
+    return max((int(noted(row).get("epoch", 0)) for row in rows), default=0)
+
+
 def restored_version(row: Row) -> int | None:
     """The version that a RESTORE went back to; None where it names a time, which the history does not resolve soundly.
 

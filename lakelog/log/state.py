@@ -46,7 +46,7 @@ def change_state(
     Cost: one Spark job for the guard, one for the write, a small file per partition.
     """
     rows = [*(state_row(state, log.uuid) for state in states.values()), *more]
-    text = note(kind, id=uuid.uuid4().hex, checked=end.version, ends=end.ends())
+    text = note(kind, id=uuid.uuid4().hex, epoch=max(one.epoch for one in states.values()), checked=end.version, ends=end.ends())
     known = {index: end.tails[index] for index in states}
     try:
         frame = control_frame(log.spark, log.types, rows, now)

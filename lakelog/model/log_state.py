@@ -39,6 +39,7 @@ class PartitionState:
         deletes_from: from this offset on, the log still holds every tombstone that was ever written.
         intent: an operation that was begun and not finished.
         rolled: segments that begin below this offset are closed, although no append has begun a new one.
+        anew: a restore to a snapshot whose records were gone began the log anew at this offset; 0 where none did.
     """
 
     partition: int
@@ -52,6 +53,7 @@ class PartitionState:
     deletes_from: int = 0
     intent: Intent | None = None
     rolled: int = 0
+    anew: int = 0
 
     @classmethod
     def first(cls, partition: int, batch: str, *, origin: int = 0) -> PartitionState:
@@ -78,6 +80,24 @@ class PartitionState:
         epoch = self.epoch + 1 if number is None else number
         return self.next(batch, epoch=epoch, epochs=(*before, (epoch, first)), **changes)
 
+    def begun_anew(self, batch: str, first: int, *, number: int, last: int, taken: int, **changes: Any) -> PartitionState:
+        """The state of a log that begins anew behind a snapshot, whose records it does not hold: its history is the snapshot's.
+
+        Args:
+            batch: the identity of the write.
+            first: the snapshot's end offset.
+            number: the new generation.
+            last: the generation of the snapshot's last record.
+            taken: the one in which the snapshot was taken.
+            changes: of other attributes.
+        """
+        before = [pair for pair in self.epochs if pair[0] <= last and pair[1] < first]
+        if first > self.origin and (not before or before[-1][0] != last):
+            before.append((last, first - 1))
+        before += [(taken, first)] * (taken > last)
+        changes.setdefault("rolled", min(self.rolled, first))
+        return self.next(batch, epoch=number, epochs=(*before, (number, first)), start=first, anew=first, **changes)
+
     @property
     def row_offset(self) -> int:
         """The offset that the state row carries: below 0, and the newest row has the least."""
@@ -88,6 +108,7 @@ class PartitionState:
         content: dict[str, Any] = {
             "type": "state", "topic": topic, "sequence": self.sequence, "epochs": [list(pair) for pair in self.epochs], "origin": self.origin,
             "start": self.start, "cleaned": self.cleaned, "deletes_from": self.deletes_from, "rolled": self.rolled,
+            "anew": self.anew,
         }  # fmt: skip
         if self.intent is not None:
             content["intent"] = {"operation": self.intent.operation, "id": self.intent.id, "arguments": dict(self.intent.arguments)}
@@ -104,4 +125,5 @@ class PartitionState:
             partition, content["sequence"], batch or "", epoch, tuple((number, first) for number, first in content["epochs"]), content["origin"],
             content["start"], content["cleaned"], content["deletes_from"],
             Intent(intent["operation"], intent["id"], intent["arguments"]) if intent else None, content.get("rolled", 0),
+            content.get("anew", 0),
         )  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakelog.model.names import quoted
@@ -49,6 +49,11 @@ class RowRules:
     def splitting(self) -> int:
         """The bits of the rules that keep a record out."""
         return sum(1 << index for index, rule in enumerate(self.rules) if rule.splits)
+
+    def parted(self) -> tuple[RowRules, RowRules]:
+        """Those that only count, and those that keep a record out."""
+        counting = tuple(rule for rule in self.rules if not rule.splits)
+        return replace(self, rules=counting), replace(self, rules=tuple(rule for rule in self.rules if rule.splits))
 
     def names(self, *, splitting: bool = False) -> Column:
         """The names of the rules that a judged row breaks, as an array; with ``splitting`` those that keep it out."""

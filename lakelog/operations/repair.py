@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from lakelog.delta import tables
 from lakelog.errors import Conflict, Damaged, LogIncomplete
-from lakelog.latest import erased, merge, recompute, upsert
+from lakelog.latest import merge, recompute, upsert
 from lakelog.latest.progress import progress, stored
 from lakelog.latest.verify import Snapshots
 from lakelog.log import inspection, state
@@ -21,7 +21,9 @@ from lakelog.log.tail import LogEnd, log_end, newest_commit, true_end
 from lakelog.model.log_state import REPAIR, Intent
 from lakelog.model.topic_log import TopicLog
 from lakelog.operations.configure import ATTEMPTS
+from lakelog.readers import positions
 from lakelog.results import Repaired
+from lakelog.snapshots import epochs
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
@@ -53,8 +55,8 @@ def repair(log: TopicLog, snapshots: Snapshots, *, now: int) -> Repaired:
         end = true_end(log)
         _require_origin(log, end)
         intent = Intent(REPAIR, identity, {})
-        # Above every epoch that an erasure knows: new records must not be taken for erased ones.
-        epoch = 1 + max([end.epoch, *(one.epoch for one in erased.entries(log.spark, log.root, log.uuid))])
+        # Above every epoch that anybody may know: new records must not be taken for others.
+        epoch = 1 + max([epochs.greatest(log, end), *(one.position.epoch for one in positions.registered(log))])
         states = {
             index: tail.state.next_epoch(
                 identity,

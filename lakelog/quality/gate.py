@@ -8,7 +8,7 @@ records are, and goes on under the same batch identity, so that nothing is lost 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from lakelog.errors import LakelogError
 from lakelog.inputs.screening import Screening
 from lakelog.inputs.staging import Batch
 from lakelog.log import extent
+from lakelog.log.append import Stage
 from lakelog.log.tail import LogEnd
 from lakelog.model.records import as_datetime
 from lakelog.model.row_rules import RowRule, RowRules
@@ -44,8 +45,13 @@ class AppendGate:
         """The rules of single records, and whether those that break them are put aside."""
         return self.suite.rules(quarantine=self.log.config.text("quality.on.failure") == "quarantine" and not self.whole)
 
-    def staged(self, stage: Callable[[RowRules | None], Batch]) -> Batch:
+    def staged(self, stage: Stage, *, assume: bool = True) -> Batch:
         """Stage the request with the rules.
+
+        Args:
+            stage: stages it with rules, and leaves those that keep records out to the write where that is to be assumed.
+            assume: that no record breaks one of these; taken only where a record that does refuses the batch anyway, and nothing else is asked
+                of the batch as a whole.
 
         Raises:
             InvalidConfig: the suite is not understood.
@@ -54,21 +60,23 @@ class AppendGate:
         Cost: none beside the staging; where a rule raises, a staging without rules and one for each.
         """
         rules = self.rules
+        assume = assume and not rules.quarantine and all(check.splits or check.severity != "critical" for check in self.suite.checks)
+        assume = assume and len(self.suite.row_checks) == len(self.suite.checks)
         engine.require_understood(self.suite.set_checks)
         rows = conditions.empty(self.log, placed=False)
         wrong = conditions.unsound(rules.rules, rows) | conditions.missing_columns(self.suite.set_checks, rows)
         if wrong:
             raise self._broken(wrong)
         try:
-            return stage(rules)
+            return stage(rules, assume)
         except LakelogError:
             raise
         except Exception as error:
             # Is it the records, or a rule? What raises without rules passes as it is.
-            stage(None)
+            stage(None, False)
 
             def alone(some: Sequence[RowRule]) -> object:
-                return stage(replace(rules, rules=tuple(some)))
+                return stage(replace(rules, rules=tuple(some)), False)
 
             wrong = conditions.raising(rules.rules, alone) or {rule.name: conditions.first_line(error) for rule in rules.rules}
             raise self._broken(wrong) from error

@@ -68,6 +68,7 @@ def bootstrap(
             " writing command finishes it."
         )
     merge.require_same_log(log, held, end)
+    merge.require_reached(log, held, end)
     place = place_of(held) if snapshot is None else snapshot
     if not usable({index: tail.state for index, tail in end.tails.items()}, end.ends(), [place]):
         raise OffsetOutOfRange(

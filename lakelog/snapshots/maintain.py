@@ -7,6 +7,7 @@ silver's retention may go back to what is configured.
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -20,7 +21,7 @@ from lakelog.log.tail import LogEnd
 from lakelog.model.names import TableRef
 from lakelog.model.topic_log import TopicLog
 from lakelog.results import Maintained
-from lakelog.snapshots import keeping, registry
+from lakelog.snapshots import keeping, point, registry
 from lakelog.snapshots.registry import Entry
 
 COPY = "snapshot_"
@@ -68,7 +69,11 @@ def promote(log: TopicLog, *, now: int) -> list[str]:
             continue
         # A copy that was cut off before a key was erased is not taken for this one.
         text = f"{one.uuid} {one.id.text} {one.version} {len(erased.entries(log.spark, log.root, log.uuid)) or ''}".rstrip()
-        _own_table(log, one, text)
+        try:
+            _own_table(log, one, text)
+        except NotFound as error:
+            logging.getLogger("lakelog").warning("%s", error)
+            continue
         done.append(one.name or one.id.text)
     return done
 
@@ -99,8 +104,7 @@ def copy(log: TopicLog, one: Entry, table: TableRef) -> None:
     """Copy a snapshot into a table, in one commit, without keys that were erased since; one that is there already is whole."""
     if (table_properties.read(log.spark, table) or {}).get(IDENTITY) == log.uuid:
         return
-    own = one.table(log.root)
-    rows = past.kept_version(log.spark, log.silver, one.version) if own is None else tables.read(log.spark, own)
+    rows = point.stored(log, point.of(log, one))
     rows = erased.without(rows, log.uuid, erased.entries(log.spark, log.root, log.uuid))
     try:
         tables.create(rows, table, partitioned_by=("bucket",), properties=silver.table_settings(log))

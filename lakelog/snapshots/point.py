@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from lakelog.delta import past, tables
 from lakelog.errors import NotFound
 from lakelog.latest import silver
+from lakelog.latest.progress import CONTROL_BUCKET
 from lakelog.model.config import did_you_mean
 from lakelog.model.names import TableRef
 from lakelog.model.point_in_time import At, is_name, moment
@@ -48,7 +49,7 @@ def find(log: TopicLog, point: Point) -> Place:
         point = None
     if is_name(point):
         entry = named(log, str(point))
-        return Place(entry.version, entry.table(log.root), entry)
+        return of(log, entry)
     at = moment(point)
     if isinstance(at, datetime.datetime):
         at = tables.version_at(log.spark, log.silver, at)
@@ -83,8 +84,34 @@ def stored(log: TopicLog, place: Place) -> DataFrame:
     if place.copy is not None:
         return tables.read(log.spark, place.copy)
     if place.entry is not None and place.version is not None:
-        return past.kept_version(log.spark, log.silver, place.version)
+        rows = past.kept_version(log.spark, log.silver, place.version)
+        _require_same(log, place.entry, rows)
+        return rows
     return tables.read(log.spark, log.silver, place.version)
+
+
+def of(log: TopicLog, entry: Entry) -> Place:
+    """Where the state of a registered snapshot is."""
+    return Place(entry.version, entry.table(log.root), entry)
+
+
+def _require_same(log: TopicLog, entry: Entry, rows: DataFrame) -> None:
+    """Refuse a version of silver that is not the snapshot: a latest table that was lost and computed anew counts its versions from 0 again.
+
+    Raises:
+        NotFound: its control rows do not say the snapshot's end offsets (SNAPSHOT_NOT_FOUND).
+
+    Cost: one small Spark job over one small file.
+    """
+    with tables.door(log.silver):
+        held = rows.filter(f"bucket = {CONTROL_BUCKET}").select("partition", "offset", "epoch").collect()
+    ends = {row["partition"]: row["offset"] + 1 for row in held}
+    if ends != dict(entry.id.ends) or max((row["epoch"] for row in held), default=None) != entry.id.epoch:
+        raise NotFound(
+            f"{log.name}: the snapshot {entry.name or entry.id.text} is lost: silver's version {entry.version} holds another state. The latest table"
+            " was made anew since, and counts its versions from 0 again. Delete the snapshot, and take a new one.", name="SNAPSHOT_NOT_FOUND",
+            expected=entry.id.text, version=entry.version,
+        )  # fmt: skip
 
 
 def rows(log: TopicLog, point: Point) -> DataFrame:

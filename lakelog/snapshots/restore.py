@@ -23,7 +23,7 @@ from lakelog.log.tail import LogEnd, log_end
 from lakelog.model.log_state import RESTORE, Intent
 from lakelog.model.topic_log import TopicLog
 from lakelog.quality import quarantine
-from lakelog.snapshots import keeping
+from lakelog.snapshots import epochs, keeping
 from lakelog.snapshots.plan import KEEP, Target, control_of, copy_name, copy_table
 
 ATTEMPTS = 20
@@ -31,26 +31,36 @@ ATTEMPTS = 20
 
 @dataclass(frozen=True)
 class Order:
-    """What an intent says of a restore: where the state is, what becomes of each partition's log, the new epoch (None: the log is kept)."""
+    """What an intent says of a restore: where the state is, what becomes of each partition's log, the new epoch (None: the log is kept).
+
+    ``last``: partition to the epoch of the state's last record; ``taken``: the epoch of the state.
+    """
 
     version: int
     copy: str | None
     cuts: Mapping[int, Cut]
     batches: Mapping[int, str]
     epoch: int | None
+    last: Mapping[int, int]
+    taken: int
 
     @classmethod
     def of(cls, intent: Intent) -> Order:
         """The order that an intent holds."""
         said = intent.arguments
         cuts = {int(index): Cut(*numbers) for index, numbers in said["cuts"].items()}
-        return cls(said["version"], said["copy"], cuts, {int(index): batch for index, batch in said["batches"].items()}, said["epoch"])
+        batches = {int(index): batch for index, batch in said["batches"].items()}
+        last = {int(index): epoch for index, epoch in said.get("last", {}).items()}
+        return cls(said["version"], said["copy"], cuts, batches, said["epoch"], last, said.get("taken", 0))
 
     def to_arguments(self) -> dict[str, Any]:
         """The order as an intent holds it."""
         cuts = {str(index): [one.leave, one.drop, one.start, one.end] for index, one in sorted(self.cuts.items())}
         batches = {str(index): batch for index, batch in sorted(self.batches.items())}
-        return {"version": self.version, "copy": self.copy, "cuts": cuts, "batches": batches, "epoch": self.epoch}
+        last = {str(index): epoch for index, epoch in sorted(self.last.items())}
+        return {
+            "version": self.version, "copy": self.copy, "cuts": cuts, "batches": batches, "epoch": self.epoch, "last": last, "taken": self.taken,
+        }  # fmt: skip
 
 
 def begin(log: TopicLog, target: Target, cuts: Mapping[int, Cut], end: LogEnd, *, mode: str, damaged: bool, now: int) -> Intent | None:
@@ -65,20 +75,13 @@ def begin(log: TopicLog, target: Target, cuts: Mapping[int, Cut], end: LogEnd, *
         damaged: the log was restored by hand; this ends that.
         now: the time in milliseconds.
     """
-    epoch = None if mode == KEEP else max(end.epoch, _silvers_epoch(log) if damaged else 0) + 1
-    order = Order(target.version, copy_name(target.place), cuts, target.state.batches, epoch)
+    epoch = None if mode == KEEP else 1 + (epochs.greatest(log, end) if damaged else end.epoch)
+    last = {index: mark.epoch for index, mark in target.state.marks.items()}
+    order = Order(target.version, copy_name(target.place), cuts, target.state.batches, epoch, last, target.id.epoch)
     intent = Intent(RESTORE, uuid.uuid4().hex, order.to_arguments())
     states = {index: tail.state.next(intent.id, intent=intent) for index, tail in end.tails.items()}
     written = state.change_state(log, end, states, "repair" if damaged else "intent", now=now)
     return intent if written else None
-
-
-def _silvers_epoch(log: TopicLog) -> int:
-    """The greatest epoch that silver knows of: a log restored by hand may have forgotten it."""
-    try:
-        return max(mark.epoch for mark in progress(log.spark, log.silver, from_rows=True).marks.values())
-    except Damaged:
-        return 0
 
 
 def carry_out(log: TopicLog, end: LogEnd, intent: Intent, *, now: int) -> None:
@@ -107,10 +110,13 @@ def _cut(log: TopicLog, order: Order, intent: Intent, *, now: int) -> None:
         identity, states, ends = uuid.uuid4().hex, {}, []
         for index, one in sorted(order.cuts.items()):
             before = end.tails[index].state
-            states[index] = before.next_epoch(
-                identity, one.end, number=order.epoch, intent=intent, start=one.start,
-                cleaned=min(before.cleaned, one.end), deletes_from=min(before.deletes_from, one.end),
-            )  # fmt: skip
+            kept = {"cleaned": min(before.cleaned, one.end), "deletes_from": min(before.deletes_from, one.end)}
+            if one.anew and index in order.last:
+                states[index] = before.begun_anew(
+                    identity, one.end, number=order.epoch, last=order.last[index], taken=order.taken, intent=intent, **kept
+                )
+            else:
+                states[index] = before.next_epoch(identity, one.end, number=order.epoch, intent=intent, start=one.start, **kept)
             if one.end > one.start:
                 content = {"type": "batch", "after": -1, "octets": 0, "first": None, "records": 0}
                 ends.append(

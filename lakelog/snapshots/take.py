@@ -150,7 +150,11 @@ def automatically(log: TopicLog, merged: Merged, end: LogEnd, *, now: int) -> st
 
 def newest(held: Sequence[Entry], end: LogEnd) -> Entry | None:
     """The newest snapshot on the log's present history: the greatest id among those whose records the log once gave as they are."""
-    here = [one for one in held if all(is_on(end.tails[index].state.epochs, one.id.epoch, stop) for index, stop in one.id.ends.items())]
+    states = {index: tail.state for index, tail in end.tails.items()}
+    here = [
+        one for one in held
+        if all(is_on(states[index].epochs, one.id.epoch, stop, anew=states[index].anew) for index, stop in one.id.ends.items())
+    ]  # fmt: skip
     return max(here, key=lambda one: (one.id.order, one.created), default=None)
 
 

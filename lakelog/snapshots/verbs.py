@@ -16,7 +16,7 @@ from lakelog.log.tail import LogEnd, log_end, true_end
 from lakelog.model.snapshot_id import Keep, expired, keep_ms
 from lakelog.model.topic_log import TopicLog
 from lakelog.results import Maintained, Merged, Restored, Snapshot, SnapshotDeleted
-from lakelog.snapshots import maintain, plan, point, registry, restore, take
+from lakelog.snapshots import epochs, maintain, plan, point, registry, restore, take
 from lakelog.snapshots.point import Point
 from lakelog.snapshots.registry import Entry
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 LOGGER = logging.getLogger("lakelog")
 ATTEMPTS = 10
 # So many commits are looked at for other writers.
-ALL = 100_000
 
 
 class SnapshotVerbs:
@@ -243,7 +242,7 @@ class SnapshotVerbs:
             self.refresh()
             end = log_end(self.log, pin=True)
         except Damaged:
-            foreign = foreign_commits(since_repair(tables.history(self.log.spark, self.log.table, ALL)))
+            foreign = foreign_commits(since_repair(tables.history(self.log.spark, self.log.table, epochs.ALL)))
             if log == plan.KEEP or foreign:
                 raise
             self.refresh()

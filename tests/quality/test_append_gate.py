@@ -103,8 +103,17 @@ def test_a_batch_is_refused_as_a_whole_where_that_is_configured_or_it_expects_of
     for refused, kind in ((MIXED[:2], GateFailed), (MIXED, InvalidRecords)):
         with pytest.raises(kind):
             orders.append(refused, token="day-2")
+    # Of a file the rules are evaluated by the write alone, until that finds a record that breaks one.
+    source = str(tmp_path / "orders.parquet")
+    frame = lake.spark.sql("SELECT id AS key, named_struct('status', if(id = 2, 'lost', 'new'), 'amount', 2000) AS value FROM range(4)")
+    frame.coalesce(1).selectExpr("CAST(key AS INT) AS key", "value").write.parquet(source)
+    with pytest.raises(GateFailed) as error:
+        orders.append(source)
+    assert [one["reason"] for one in error.value.details["problems"]] == ["breaks status_known"]
     assert (versions(lake.root, "orders"), orders.quarantined().count()) == (before, 0)
-    assert orders.append(GOOD, token="day-2").offsets == {0: (3, 6)}
+    done = orders.append(GOOD, token="day-2")
+    assert (done.offsets, done.warnings) == ({0: (3, 6)}, {"amount_usual": 1})
+    assert [one.outcome for one in orders.verdicts(door="append")].count("passed") == 2
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""What holds of every topic of the races: no append was blind."""
+"""What holds of every topic of the races: no append was blind. And what races need."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakelog import Lake
+from lakelog.delta import table_properties
 from tests.tables import append_notes
 
 
@@ -21,3 +22,9 @@ def never_blind(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     logs = [bronze for bronze in Path(lake.root).glob("*/bronze") if bronze.parent.name != "_lakelog"]
     assert sum(len(append_notes(bronze)) for bronze in logs) > 0, "this test appended nothing"
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is at it: what was cut off is not waited for."""
+    monkeypatch.setattr(table_properties, "PATIENCE", 0)

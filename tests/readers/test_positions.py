@@ -88,6 +88,24 @@ def test_a_partition_that_got_nothing_in_an_epoch_is_still_on_the_history() -> N
     assert stands(states[1], 5, 4, 1) == Answer(DIVERGING, 3, 0)
 
 
+def test_who_read_an_epoch_that_a_restore_forward_took_away_loads_a_snapshot() -> None:
+    """Snapshots at 1 and 2 of epoch 0; back to the first (epoch 1), then on to the second, whose record the log holds no more (epoch 2)."""
+    back = PartitionState.first(0, "b").next_epoch("b", 1, number=1, start=0)
+    log = back.begun_anew("b", 2, number=2, last=0, taken=0)
+
+    assert (log.epochs, log.start) == (((0, 0), (2, 2)), 2)
+    assert usable({0: log}, {0: 3}, [SnapshotPlace(0, {0: 2})]) == [SnapshotPlace(0, {0: 2})]
+    assert not on_history({0: log}, {0: 3}, SnapshotPlace(1, {0: 2}))
+    assert [stands(log, 3, offset, 0).answer for offset in (1, 2, 3)] == [SNAPSHOT, VALID, DIVERGING]
+    assert [stands(log, 3, offset, 1).answer for offset in (1, 2, 3)] == [SNAPSHOT] * 3, "it has read another record than the snapshot's"
+    assert [fetch(log, 3, offset, 1, lambda: []).answer for offset in (2, 3)] == [SNAPSHOT] * 2
+    assert stands(log, 3, 3, 2) == Answer(VALID)
+    # The snapshot's last record is of epoch 1, which the log that is left never had; it was taken in epoch 3, which got no records here.
+    branch = log.begun_anew("b", 5, number=4, last=1, taken=3)
+    assert branch.epochs == ((0, 0), (1, 4), (3, 5), (4, 5))
+    assert [stands(branch, 6, 5, epoch).answer for epoch in (1, 2, 3, 4)] == [VALID, SNAPSHOT, VALID, VALID]
+
+
 def test_batches_are_bounded_and_every_partition_has_its_turn() -> None:
     assert next_ends({0: 0, 1: 5}, {0: 10, 1: 5}, None) == {0: 10, 1: 5}
     assert next_ends({0: 0, 1: 0, 2: 7}, {0: 100, 1: 3, 2: 7}, 10) == {0: 7, 1: 3, 2: 7}

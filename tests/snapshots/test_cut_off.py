@@ -1,4 +1,4 @@
-"""Operations cut off before any of their commits, in this process; `tests/races/test_kills.py` does it with kill -9.
+"""Operations cut off before any of their commits, in this process; `tests/races` does it with kill -9.
 
 The steps are taken from a traced run: every commit takes the lock of its table once.
 """

@@ -76,6 +76,28 @@ def test_a_restore_cuts_the_log_and_keeps_what_leaves_it(lake: Lake) -> None:
     assert live(orders) == {"a": "2", "c": "1"}
 
 
+def test_restored_back_and_then_forward_the_topic_can_be_read_on_from_its_snapshot(lake: Lake) -> None:
+    """The wrong one was restored first: the log holds nothing of the other any more, and who read in between is told so."""
+    orders = topic(lake)
+    put(orders, a="1")
+    orders.snapshot("first")
+    put(orders, b="1")
+    second = orders.snapshot("second")
+    orders.restore("first")
+    put(orders, c="1")
+    between = orders.position()
+    done = orders.restore("second")
+    assert (done.anew, done.epoch, live(orders)) == ([0], 2, {"a": "1", "b": "1"})
+    assert orders.validate(between).answer == "SNAPSHOT"
+    put(orders, d="1")
+    begun = orders.bootstrap()
+    followed = {row["key"]: row["value"] for row in begun.rows.filter("NOT tombstone").collect()}
+    tail = orders.read(since=begun.position)
+    assert followed | {row["key"]: row["value"] for row in tail.records.collect()} == {"a": "1", "b": "1", "d": "1"}
+    orders.merge()
+    assert (live(orders), orders.verify().problems, second.id) == ({"a": "1", "b": "1", "d": "1"}, [], "0@2,0")
+
+
 @pytest.mark.long
 def test_keep_rewinds_the_table_and_the_next_merge_replays_the_log(lake: Lake) -> None:
     orders = topic(lake)

@@ -1,0 +1,54 @@
+"""What a text must look like to be a number or a time: Spark's own casts also take what they have to cut, complete or guess."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, SparkSession
+
+UTC = ("UTC", "Etc/UTC", "Z", "GMT", "Etc/GMT", "+00:00")
+DAY = r"\d{4}-\d{1,2}-\d{1,2}"
+# Microseconds; zeros beyond them lose nothing.
+CLOCK = r"\d{1,2}:\d{1,2}(:\d{1,2}(\.\d{0,6}0*)?)?"
+ZONE = r" ?(Z|[+-]\d{1,2}(:?\d{2}(:?\d{2})?)?|[A-Za-z][A-Za-z0-9_+/:-]*)"
+TIMES = {
+    "date": rf"\A\s*{DAY}([ T]00:00(:00(\.0*)?)?)?\s*\z",
+    "timestamp": rf"\A\s*{DAY}([ T]{CLOCK}({ZONE})?)?\s*\z",
+    "timestamp_ntz": rf"\A\s*{DAY}([ T]{CLOCK})?\s*\z",
+}
+NUMBER = r"(?i)\A\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*\z"
+NO_NUMBER = r"(?i)\A\s*(nan|[+-]?inf(inity)?)\s*\z"
+
+
+def spells(text: Column, kind: str) -> Column:
+    """Whether a text says all of a time of this type (``date``, ``timestamp``, ``timestamp_ntz``), and no more than that; true for other types."""
+    from pyspark.sql import functions as F
+
+    return text.rlike(TIMES[kind]) if kind in TIMES else F.lit(True)
+
+
+def spells_number(text: Column, value: Column) -> Column:
+    """Whether a text says the FLOAT or DOUBLE that was made of it: a number that is not too large for it, NaN or infinity by its name."""
+    return (text.rlike(NUMBER) & is_finite(value)) | text.rlike(NO_NUMBER)
+
+
+def is_finite(value: Column) -> Column:
+    """Whether a FLOAT or DOUBLE is a number."""
+    from pyspark.sql import functions as F
+
+    return ~F.isnan(value) & (F.abs(value) != F.lit(float("inf")))
+
+
+def reads_in_utc(spark: SparkSession) -> bool:
+    """Whether the session reads a time without a zone as one in UTC; where it does not, `instant_of` does."""
+    return spark.conf.get("spark.sql.session.timeZone") in UTC
+
+
+def instant_of(text: Column) -> Column:
+    """The TIMESTAMP that a text says, in UTC where it has no zone, whatever zone the session is in; NULL where it says none."""
+    from pyspark.sql import functions as F
+
+    day, clock = F.trim(text).rlike(rf"\A{DAY}\z"), F.trim(text).rlike(rf"\A{DAY}[ T]{CLOCK}\z")
+    zoned = F.when(day, F.concat(F.trim(text), F.lit("T00:00:00Z"))).when(clock, F.concat(F.trim(text), F.lit("Z"))).otherwise(text)
+    return zoned.try_cast("timestamp")

@@ -1,0 +1,30 @@
+"""Which epochs of a topic there ever were, when its log may have forgotten some: a RESTORE by hand takes state rows away."""
+
+from __future__ import annotations
+
+from lakelog.delta import tables
+from lakelog.errors import Damaged
+from lakelog.latest import erased
+from lakelog.latest.progress import progress
+from lakelog.log.notes import noted_epoch
+from lakelog.log.tail import LogEnd
+from lakelog.model.topic_log import TopicLog
+from lakelog.snapshots import registry
+
+ALL = 100_000
+
+
+def greatest(log: TopicLog, end: LogEnd) -> int:
+    """The greatest epoch that log, latest table, snapshots, erasures or any commit on the log know of: the next one must be above it.
+
+    Cost: the log's whole history is listed; two small Spark jobs over the lake's tables, one over silver's control rows.
+    """
+    known = [end.epoch, noted_epoch(tables.history(log.spark, log.table, ALL))]
+    known += [one.id.epoch for one in registry.entries(log.spark, log.root, log.uuid)]
+    known += [one.epoch for one in erased.entries(log.spark, log.root, log.uuid)]
+    try:
+        known += [mark.epoch for mark in progress(log.spark, log.silver, from_rows=True).marks.values()]
+    except Damaged:
+        # There is nothing to be read of it.
+        pass
+    return max(known)

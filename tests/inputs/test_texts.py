@@ -1,0 +1,127 @@
+"""Texts of times and numbers: in UTC where they have no zone, whatever zone the session is in; what would be cut, completed or guessed is refused."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from lakelog.errors import InvalidRecords, InvalidRequest
+from tests.tables import versions
+
+if TYPE_CHECKING:
+    from lakelog import Lake
+
+MIDNIGHT = 1_704_067_200_000_000
+NAIVE, ZONED = "2024-01-01T00:00:00", "2024-01-01 02:00:00+02:00"
+TYPES = {"t": "TIMESTAMP", "n": "TIMESTAMP_NTZ", "d": "DATE", "f": "FLOAT", "x": "DOUBLE"}
+# A text, or a number, that is none of the type.
+WRONG: list[tuple[str, Any]] = [
+    ("d", "2024-01-01Tgarbage"), ("d", "2024-01-01 nonsense"), ("d", "2024-01-01T23:59:59"), ("d", "2024"), ("d", "10000-01-01"), ("t", "2024"),
+    ("t", "12:30"), ("t", "T12:30"), ("t", "now"), ("t", "2024-01-01T00:00:00.123456789Z"), ("n", "2024-01-01T00:00:00+05:00"), ("f", 1e300),
+    ("x", "1e400"), ("x", "1d"),
+]  # fmt: skip
+RIGHT: list[tuple[str, Any]] = [
+    ("d", "2024-01-01"), ("d", "2024-01-01 00:00:00"), ("t", "2024-01-01"), ("t", "2024-01-01T00:00:00.123456000Z"), ("t", "2024-01-01 00:00:00 UTC"),
+    ("t", "2024-01-01 00:00:00+00"), ("t", "2024-01-01T00:00:00+0000"), ("t", "2024-01-01T01:00:00 Europe/Berlin"), ("n", NAIVE), ("f", 1.5),
+    ("x", "NaN"), ("x", 1e300),
+]  # fmt: skip
+
+
+@pytest.fixture
+def in_new_york(lake: Lake) -> Iterator[None]:
+    """The session's zone is another than UTC."""
+    before = lake.spark.conf.get("spark.sql.session.timeZone")
+    lake.spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    yield
+    lake.spark.conf.set("spark.sql.session.timeZone", before)
+
+
+@pytest.mark.usefixtures("in_new_york")
+def test_times_without_a_zone_are_utc_whatever_zone_the_session_is_in(lake: Lake, tmp_path: Path) -> None:
+    topic = lake.create_topic("times", key="k STRING", value="t TIMESTAMP, ts ARRAY<TIMESTAMP>")
+    naive = {"t": NAIVE, "ts": [NAIVE, ZONED, "2024-01-01"]}
+    (tmp_path / "a.ndjson").write_text(json.dumps({"key": {"k": "ndjson"}, "value": naive}) + "\n")
+    (tmp_path / "b.csv").write_text(f"k,t,_timestamp\nnaive,{NAIVE},{NAIVE}\nzoned,{ZONED},{ZONED}\nday,2024-01-01,2024-01-01\n")
+    topic.append([{"key": {"k": "text"}, "value": naive}, {"key": {"k": "datetime"}, "value": {"t": datetime.datetime(2024, 1, 1)}}])
+    topic.append(str(tmp_path / "a.ndjson"))
+    topic.append(str(tmp_path / "b.csv"))
+    rows = (
+        topic.read()
+        .selectExpr("key.k", "unix_micros(value.t) AS t", "transform(value.ts, one -> unix_micros(one)) AS ts", "timestamp")
+        .collect()
+    )
+    assert {row["k"]: row["t"] for row in rows} == dict.fromkeys(["ndjson", "text", "datetime", "naive", "zoned", "day"], MIDNIGHT)
+    assert [row["ts"] for row in rows if row["ts"]] == [[MIDNIGHT] * 3] * 2
+    stamps = topic.read().filter("value.ts IS NULL AND key.k != 'datetime'").selectExpr("unix_micros(timestamp)").collect()
+    assert [row[0] for row in stamps] == [MIDNIGHT] * 3
+
+
+def test_what_would_be_cut_completed_or_guessed_is_refused_by_record(lake: Lake, tmp_path: Path) -> None:
+    topic = lake.create_topic("texts", key="k STRING", value=", ".join(f"{name} {kind}" for name, kind in TYPES.items()))
+    before = versions(lake.root, "texts")
+    with pytest.raises(InvalidRecords) as refused:
+        topic.append([{"key": {"k": "k"}, "value": {name: value}} for name, value in WRONG])
+    assert [one["record"] for one in refused.value.details["problems"]] == list(range(len(WRONG)))
+    table = tmp_path / "texts.csv"
+
+    def write(cells: list[tuple[str, Any]]) -> str:
+        lines = ["k," + ",".join(TYPES)] + ["k," + ",".join(str(value) if at == name else "" for at in TYPES) for name, value in cells]
+        table.write_text("\n".join(lines) + "\n")
+        return str(table)
+
+    with pytest.raises(InvalidRecords) as refused:
+        topic.append(write(WRONG))
+    assert [one["line"] for one in refused.value.details["problems"]] == list(range(2, len(WRONG) + 2))
+    assert versions(lake.root, "texts") == before
+    assert topic.append([{"key": {"k": "k"}, "value": {name: value}} for name, value in RIGHT]).records == len(RIGHT)
+    topic.append(write(RIGHT))
+    stored = [row["value"].asDict() for row in topic.read().collect()]
+    assert [one for one, (name, _) in zip(stored, RIGHT + RIGHT, strict=True) if one[name] is None] == []
+    assert str(stored[: len(RIGHT)]) == str(stored[len(RIGHT) :]), "NDJSON and CSV say the same"
+
+
+def test_parquet_files_with_other_columns_give_what_each_would_give_alone(lake: Lake, tmp_path: Path) -> None:
+    topic = lake.create_topic("files", key="STRING", value="STRING")
+    tables = {
+        "a": {"key": ["1"], "value": ["x"]}, "b": {"key": ["2"], "value": ["y"], "tombstone": [True]}, "c": {"key": ["3"], "other": ["z"]},
+        "d": {"key": ["4"], "value": [b"\xff"]},
+    }  # fmt: skip
+    for name, columns in tables.items():
+        parquet.write_table(pyarrow.table(columns), tmp_path / f"{name}.parquet")
+
+    def files(names: str) -> list[str]:
+        return [str(tmp_path / f"{name}.parquet") for name in names]
+
+    before = versions(lake.root, "files")
+    with pytest.raises(InvalidRequest, match="Unknown column other"):
+        topic.append(files("ac"))
+    with pytest.raises(InvalidRequest, match="columns of the same types"):
+        topic.append(files("ad"))
+    assert versions(lake.root, "files") == before
+    topic.append(files("ab"))
+    assert [(row["key"], row["value"], row["tombstone"]) for row in topic.read().collect()] == [("1", "x", False), ("2", "y", True)]
+
+
+def test_what_pandas_has_for_nothing_is_no_delete_unless_it_is_flagged(lake: Lake) -> None:
+    topic = lake.create_topic("frames", key="STRING", value="STRING")
+    before = versions(lake.root, "frames")
+    missing = {"value": pandas.array([pandas.NA], dtype="string")}
+    frames = [
+        pandas.DataFrame({"key": ["a"], **missing}), pandas.DataFrame({"key": ["a"], "value": [pandas.NA]}, dtype=object),
+        pandas.DataFrame({"key": ["a"], "value": [float("nan")]}, dtype=object),
+    ]  # fmt: skip
+    for frame in frames:
+        with pytest.raises(InvalidRecords, match="a delete is not guessed"):
+            topic.append(frame)
+    assert versions(lake.root, "frames") == before
+    topic.append(pandas.DataFrame({"key": ["a"], **missing, "tombstone": [True]}))
+    topic.append(pandas.DataFrame({"key": ["b"], "value": [None]}, dtype=object))
+    assert [(row["key"], row["tombstone"]) for row in topic.read().collect()] == [("a", True), ("b", True)]

@@ -1,0 +1,82 @@
+"""Tables brought back or lost by hand, beside snapshots and epochs: nothing is lost, shown or numbered again without a word."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakelog.delta import tables
+from lakelog.errors import Damaged, FencedEpoch, NotFound
+from tests.snapshots.test_snapshots import live, put, topic
+from tests.tables import versions
+
+if TYPE_CHECKING:
+    from lakelog import Lake
+
+
+def test_a_latest_table_from_before_the_log_begins_is_damaged(lake: Lake) -> None:
+    """What was merged into it since, and left the log, is in no record that a merge could read."""
+    orders = topic(lake)
+    put(orders, a="1")
+    early = orders.merge().version
+    put(orders, b="1", c="1")
+    orders.merge()
+    orders.snapshot("s")
+    orders.truncate("s")
+    put(orders, d="1")
+    lake.spark.sql(f"RESTORE TABLE {orders.silver.sql()} TO VERSION AS OF {early}").collect()
+    before = versions(lake.root, "t")
+    with pytest.raises(Damaged, match=r"silver holds partition 0 up to offset 1, but the log begins from offset 3 on.*Restore the topic"):
+        orders.merge()
+    assert versions(lake.root, "t") == before
+    orders.restore("s", log="keep")
+    orders.merge()
+    assert live(orders) == {"a": "1", "b": "1", "c": "1", "d": "1"}
+
+
+@pytest.mark.long
+def test_a_snapshot_whose_table_was_lost_is_not_taken_for_another_state(lake: Lake) -> None:
+    """A latest table computed anew counts its versions from 0 again, so that the snapshot's number is another state's."""
+    orders = topic(lake)
+    put(orders, a="1")
+    orders.snapshot("good", keep="90 days")
+    put(orders, b="1")
+    orders.merge()
+    assert orders.silver.path is not None
+    shutil.rmtree(orders.silver.path)
+    orders.merge(rebuild=True)
+    for key in ("c", "d"):
+        put(orders, **{key: "1"})
+        orders.merge()
+    before = versions(lake.root, "t")
+    for verb in (lambda: orders.latest("good").collect(), lambda: orders.restore("good"), lambda: orders.truncate("good")):
+        with pytest.raises(NotFound, match="the snapshot good is lost") as error:
+            verb()
+        assert error.value.name == "SNAPSHOT_NOT_FOUND"
+    assert (versions(lake.root, "t"), len(live(orders))) == (before, 4)
+    assert orders.maintain().promoted == []
+    orders.delete_snapshot("good")
+    assert orders.snapshot("good").created
+
+
+@pytest.mark.long
+def test_an_epoch_is_never_given_a_second_time(lake: Lake) -> None:
+    """The log is brought back by hand to before the restore that began an epoch; a reader and a writer know that epoch."""
+    orders = topic(lake)
+    put(orders, a="1")
+    orders.snapshot("s")
+    put(orders, b="old", c="old")
+    orders.merge()
+    version = int(tables.history(lake.spark, orders.bronze, 1)[0]["version"])
+    assert orders.restore("s").epoch == 1
+    put(orders, x="of epoch 1")
+    there = orders.position()
+    lake.spark.sql(f"RESTORE TABLE {orders.bronze.sql()} TO VERSION AS OF {version}").collect()
+    assert orders.repair().epoch == 2
+    put(orders, y="of epoch 2")
+    told = orders.validate(there)
+    assert (told.answer, told.position.offsets[0] if told.position else None) == ("DIVERGING", 1)
+    with pytest.raises(FencedEpoch):
+        orders.append([{"key": "z", "value": "1"}], epoch=1)
