@@ -6,6 +6,7 @@ import gc
 import io
 import os
 import shlex
+import socket
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -94,6 +95,13 @@ def _connect_session(warehouse: str, quick: bool) -> Iterator[SparkSession]:
         os.environ.pop(name, None)
     # The server's Python, for functions, is this one.
     os.environ |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+
+    # PySpark's own server listens at one port for all: a free one, for another run beside this one.
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    DefaultChannelBuilder.default_port = staticmethod(lambda: port)
     builder = SparkSession.builder.remote("local[2]").config("spark.jars", ",".join(map(str, delta_jars(print))))
     settings = {
         **DELTA_CONF,
@@ -104,6 +112,7 @@ def _connect_session(warehouse: str, quick: bool) -> Iterator[SparkSession]:
         "spark.databricks.delta.snapshotPartitions": "1",
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
         "spark.ui.enabled": "false",
+        "spark.connect.grpc.binding.port": str(port),
         **(QUICK_SPARK if quick else {}),
     }
     for name, value in settings.items():

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import uuid
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -303,6 +304,12 @@ def drop(spark: SparkSession, table: TableRef) -> None:
         spark.sql(f"DROP TABLE IF EXISTS {table.sql()}")
 
 
+# Over Spark Connect the plan of a frame that is kept tells the server, when it is collected, that it is no longer needed, and waits for the
+# answer. Collected as part of a cycle, while gRPC starts a thread and holds its lock, it would wait for ever (seen with pyspark 4.1.3). So the
+# last plans stay until they go one by one, from here; what else referred to them has been collected by then.
+_remembered: deque[object] = deque(maxlen=32)
+
+
 def kept(frame: DataFrame) -> DataFrame:
     """The frame, to be evaluated once, by the first Spark job that reads all of it, and kept from then on in memory or on local disk.
 
@@ -310,4 +317,8 @@ def kept(frame: DataFrame) -> DataFrame:
     """
     from pyspark import StorageLevel
 
-    return frame.localCheckpoint(eager=False, storageLevel=StorageLevel.MEMORY_AND_DISK)
+    found = frame.localCheckpoint(eager=False, storageLevel=StorageLevel.MEMORY_AND_DISK)
+    plan = getattr(found, "_plan", None)
+    if plan is not None:
+        _remembered.append(plan)
+    return found
