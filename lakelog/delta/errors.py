@@ -117,6 +117,12 @@ def source_door() -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        # Spark Connect looks for a file no sooner than it is read.
+        gone = (
+            re.search(r"Path does not exist: (\S+?)\.?(?:\s|$)", str(error)) if condition_of(error).startswith("PATH_NOT_FOUND") else None
+        )
+        if gone:
+            raise NotFound(f"{re.sub('^file:/+', '/', gone[1])}: there is no Delta table or file of that name.") from error
         if not condition_of(error).startswith("FAILED_READ_FILE"):
             raise
         found = re.search(r"\[FAILED_READ_FILE\S*\] ([^\n]{1,300})", str(error))
