@@ -92,7 +92,8 @@ def header(spark: SparkSession, paths: Sequence[str], options: CsvOptions) -> tu
     lines = lines.select(
         F.col("value").cast("binary").alias("line"), F.col("_metadata.file_path").alias("src"), F.btrim("value", F.lit(" \r")).alias("t")
     )
-    first = lines.filter(F.length("t") > 0).limit(1).collect()
+    # Without the text: Spark Connect sends none that is not UTF-8.
+    first = lines.filter(F.length("t") > 0).select("line", "src").limit(1).collect()
     if not first:
         raise InvalidRequest(f"{paths[0]}: a CSV file begins with a line of column names.")
     src = str(first[0]["src"])
