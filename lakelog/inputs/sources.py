@@ -184,6 +184,7 @@ def from_frame(frame: DataFrame, types: Types, raw: bool = False) -> DataFrame:
     from pyspark.sql.types import StructType
 
     schema, added = frame.schema, [name for name in (SRC, CORRUPT) if name in frame.columns]
+    arrow.require_distinct(schema.names)
     place = [F.col(SRC) if SRC in added else F.lit(None).cast("string").alias(SRC), F.lit(0).cast("bigint").alias(BLOCK)]
     own = StructType([field for field in schema.fields if field.name not in added])
     shown = frame.select(*place, *[CORRUPT] * (CORRUPT in added), *[F.col(_tick(name)) for name in own.names])

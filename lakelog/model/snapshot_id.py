@@ -133,21 +133,21 @@ def is_due(*, since_ms: int, octets: int, interval_ms: int, most_octets: int) ->
     return (interval_ms > 0 and since_ms >= interval_ms) or (most_octets > 0 and octets >= most_octets)
 
 
-def is_on(epochs: Sequence[tuple[int, int]], epoch: int, end: int, *, anew: int = 0) -> bool:
+def is_on(epochs: Sequence[tuple[int, int]], epoch: int, end: int, *, forgotten: int = 0) -> bool:
     """Whether the offsets below ``end``, the last of them of ``epoch``, belong to a log with this history (`common_end`)."""
-    return end <= common_end(epochs, epoch, end, anew=anew)
+    return end <= common_end(epochs, epoch, end, forgotten=forgotten)
 
 
-def common_end(epochs: Sequence[tuple[int, int]], epoch: int, end: int, *, anew: int = 0) -> int:
+def common_end(epochs: Sequence[tuple[int, int]], epoch: int, end: int, *, forgotten: int = 0) -> int:
     """Up to which offset a snapshot that ends at ``end`` in ``epoch`` has its records in common with a log of this history.
 
     Args:
         epochs: the history, (epoch, first offset), oldest first.
         epoch: of the snapshot's last record.
         end: the snapshot's end offset.
-        anew: where the log was begun anew behind a snapshot (0: it never was): below, only the epochs of that snapshot's history are known.
+        forgotten: up to this offset, epochs that are not among these may have had other records (`PartitionState`).
     """
-    if 0 < end <= anew and epoch not in dict(epochs):
+    if 0 < end <= forgotten and epoch not in dict(epochs):
         return min(end, epochs[0][1])
     later = [first for number, first in epochs if number > epoch]
     return min([end, *later])

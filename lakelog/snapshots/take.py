@@ -153,7 +153,7 @@ def newest(held: Sequence[Entry], end: LogEnd) -> Entry | None:
     states = {index: tail.state for index, tail in end.tails.items()}
     here = [
         one for one in held
-        if all(is_on(states[index].epochs, one.id.epoch, stop, anew=states[index].anew) for index, stop in one.id.ends.items())
+        if all(is_on(states[index].epochs, one.id.epoch, stop, forgotten=states[index].forgotten) for index, stop in one.id.ends.items())
     ]  # fmt: skip
     return max(here, key=lambda one: (one.id.order, one.created), default=None)
 

@@ -38,8 +38,8 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "latest": ("erased", "progress", "fold", "compare", "fill", "silver", "upsert", "evolution", "merge", "views", "status", "recompute", "verify"),
     "log": ("rows", "notes", "inspection", "tail", "tokens", "ledger", "conditions", "guard", "state", "cut", "bronze", "extent", "append", "bulk"),
     "inputs": (
-        "texts", "files", "csv", "parquet", "arrow", "values", "ndjson", "fitting", "sources", "inference", "refusal", "screening", "staging",
-        "identity", "directory", "keys",
+        "texts", "files", "csv", "parquet", "arrow", "values", "variant", "ndjson", "fitting", "sources", "inference", "refusal", "screening",
+        "staging", "identity", "directory", "keys",
     ),
     "delta": (
         "prerequisites", "session", "errors", "location", "lock", "statement", "plans", "commit_file", "commits", "table_properties",
