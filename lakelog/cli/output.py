@@ -181,7 +181,10 @@ def merged(result: Merged) -> None:
     rest = ("late", "late_after_delete", "duplicates", "invalid_versions", "ignored_deletes", "unkeyed", "remaining")
     told = [f"{getattr(result, name)} {name.replace('_', ' ')}" for name in rest if getattr(result, name)]
     told += [f"snapshot {result.snapshot}"] * bool(result.snapshot)
-    return line(f"{result.topic}: merged {count(result.records, 'record')} into version {result.version}: " + ", ".join([always, *told]))
+    line(f"{result.topic}: merged {count(result.records, 'record')} into version {result.version}: " + ", ".join([always, *told]))
+    if result.snapshot_error is not None:
+        say(f"Warning: the snapshot that was due was not taken: {result.snapshot_error['message']}")
+    return None
 
 
 def created(result: TopicDescription) -> None:

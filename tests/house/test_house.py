@@ -19,7 +19,9 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "settings", "root", "failure", "input", "progress", "output", "told", "rows", "doctor", "demo", "shell",
         "context", "topics", "snapshots", "quality", "readers", "running", "main",
     ),
-    "running": ("interrupt", "sources", "directory", "table", "append", "steps", "report_files", "runs", "run"),
+    "running": (
+        "interrupt", "sources", "directory", "table", "append", "steps", "report_files", "runs", "holder", "lease", "provenance", "run",
+    ),
     "lake": ("query", "lake_table", "lake_snapshots", "lake_import", "lake"),
     "": ("reading", "retention", "topic", "commit_log"),
     "native": ("rows", "table", "log", "latest", "topic", "query"),
@@ -68,7 +70,7 @@ COLLECTORS = (
     "snapshots.registry", "snapshots.plan", "log.extent",
     "quality.quarantine", "quality.verdicts", "quality.merge_gate", "quality.audit", "quality.profile", "quality.requeue", "quality.expectations",
     "log.cut", "latest.erased", "operations.erase",
-    "lake.lake_table", "inputs.arrow", "inputs.keys", "inputs.csv", "inputs.inference", "inputs.files", "cli.rows",
+    "lake.lake_table", "running.lease", "inputs.arrow", "inputs.keys", "inputs.csv", "inputs.inference", "inputs.files", "cli.rows",
 )  # fmt: skip
 BANNED_CALLS = {
     "get_type_hints": "inspect.signature with eval_str: Python 3.10 wraps what has the default None in another Optional, options are lost",
