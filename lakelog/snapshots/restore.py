@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from lakelog.delta import past, table_properties, tables
@@ -31,26 +31,33 @@ ATTEMPTS = 20
 
 @dataclass(frozen=True)
 class Order:
-    """What an intent says of a restore: where the state is, what becomes of each partition's log, the new epoch (None: the log is kept)."""
+    """What an intent says of a restore: where the state is, what becomes of each partition's log, the new epoch (None: the log is kept).
+
+    ``batches`` and ``epochs``: of each partition's last record in the state, its append and its generation.
+    """
 
     version: int
     copy: str | None
     cuts: Mapping[int, Cut]
     batches: Mapping[int, str]
     epoch: int | None
+    epochs: Mapping[int, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, intent: Intent) -> Order:
         """The order that an intent holds."""
         said = intent.arguments
         cuts = {int(index): Cut(*numbers) for index, numbers in said["cuts"].items()}
-        return cls(said["version"], said["copy"], cuts, {int(index): batch for index, batch in said["batches"].items()}, said["epoch"])
+        batches = {int(index): batch for index, batch in said["batches"].items()}
+        epochs = {int(index): number for index, number in said.get("epochs", {}).items()}
+        return cls(said["version"], said["copy"], cuts, batches, said["epoch"], epochs)
 
     def to_arguments(self) -> dict[str, Any]:
         """The order as an intent holds it."""
         cuts = {str(index): [one.leave, one.drop, one.start, one.end] for index, one in sorted(self.cuts.items())}
         batches = {str(index): batch for index, batch in sorted(self.batches.items())}
-        return {"version": self.version, "copy": self.copy, "cuts": cuts, "batches": batches, "epoch": self.epoch}
+        epochs = {str(index): number for index, number in sorted(self.epochs.items())}
+        return {"version": self.version, "copy": self.copy, "cuts": cuts, "batches": batches, "epoch": self.epoch, "epochs": epochs}
 
 
 def begin(log: TopicLog, target: Target, cuts: Mapping[int, Cut], end: LogEnd, *, mode: str, damaged: bool, now: int) -> Intent | None:
@@ -66,7 +73,8 @@ def begin(log: TopicLog, target: Target, cuts: Mapping[int, Cut], end: LogEnd, *
         now: the time in milliseconds.
     """
     epoch = None if mode == KEEP else max(end.epoch, _silvers_epoch(log) if damaged else 0) + 1
-    order = Order(target.version, copy_name(target.place), cuts, target.state.batches, epoch)
+    epochs = {index: mark.epoch for index, mark in target.state.marks.items()}
+    order = Order(target.version, copy_name(target.place), cuts, target.state.batches, epoch, epochs)
     intent = Intent(RESTORE, uuid.uuid4().hex, order.to_arguments())
     states = {index: tail.state.next(intent.id, intent=intent) for index, tail in end.tails.items()}
     written = state.change_state(log, end, states, "repair" if damaged else "intent", now=now)
@@ -116,7 +124,7 @@ def _cut(log: TopicLog, order: Order, intent: Intent, *, now: int) -> None:
                 ends.append(
                     control_row(index, one.end, one.end - 1, before.epoch_at(one.end - 1), content, order.batches.get(index, intent.id))
                 )
-        if cut(log, end, states, order.cuts, ends, now=now):
+        if cut(log, end, states, order.cuts, ends, order.epochs, now=now):
             return
     raise Conflict(f"{log.name}: other writers kept the log from being cut. Try again: any writing command goes on with the restore.")
 

@@ -38,7 +38,10 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "gate", "merge_gate", "audit", "pages", "profile", "verbs",
     ),
     "latest": ("erased", "progress", "fold", "compare", "fill", "silver", "upsert", "evolution", "merge", "views", "status", "recompute", "verify"),
-    "log": ("rows", "notes", "inspection", "tail", "tokens", "ledger", "conditions", "guard", "state", "cut", "bronze", "extent", "append", "bulk"),
+    "log": (
+        "rows", "notes", "inspection", "tail", "tokens", "ledger", "conditions", "guard", "state", "withdrawn", "cut", "bronze", "extent", "append",
+        "bulk",
+    ),
     "inputs": (
         "files", "csv", "arrow", "values", "ndjson", "fitting", "sources", "inference", "refusal", "screening", "staging", "identity",
         "directory", "keys",
@@ -62,14 +65,14 @@ PLACE = {
 # Where rows come to the driver: bounded metadata behind the doors, and the printing of results.
 COLLECTORS = (
     "delta.plans", "delta.tables", "delta.past", "delta.commits", "delta.filesystem", "delta.table_properties",
-    "inputs.refusal", "inputs.staging", "log.tail", "log.tokens", "log.ledger", "log.conditions", "log.inspection",
+    "inputs.refusal", "inputs.staging", "log.tail", "log.tokens", "log.ledger", "log.withdrawn", "log.conditions", "log.inspection",
     "log.bronze", "log.bulk",
     "latest.compare", "latest.fill", "latest.progress", "latest.upsert", "latest.status", "latest.recompute", "operations.repair",
     "operations.truncate", "cleaning.checkpoint", "cleaning.segments", "cleaning.winners", "cleaning.dropping", "cleaning.explain",
     "readers.read", "readers.positions", "readers.lag",
     "snapshots.registry", "snapshots.plan", "log.extent",
     "quality.quarantine", "quality.verdicts", "quality.merge_gate", "quality.audit", "quality.profile", "quality.requeue", "quality.expectations",
-    "log.cut", "latest.erased", "operations.erase",
+    "latest.erased", "operations.erase",
     "lake.lake_table", "running.lease", "inputs.arrow", "inputs.keys", "inputs.csv", "inputs.inference", "inputs.files", "cli.rows",
 )  # fmt: skip
 BANNED_CALLS = {

@@ -12,7 +12,18 @@ from lakelog.errors import InvalidRequest, NotFound
 from lakelog.inputs.directory import content_of, is_still, listed
 from lakelog.inputs.sources import readable
 
-ODD = ["a b.ndjson", "a?.ndjson", "[1].ndjson", "{x,y}.ndjson", "*.ndjson", "100%.ndjson", "ä.ndjson", "a\\b.ndjson", "c:d.ndjson", "e#f?g=h.ndjson"]
+ODD = [
+    "a b.ndjson",
+    "a?.ndjson",
+    "[1].ndjson",
+    "{x,y}.ndjson",
+    "*.ndjson",
+    "100%.ndjson",
+    "ä.ndjson",
+    "a\\b.ndjson",
+    "c:d.ndjson",
+    "e#f?g=h.ndjson",
+]
 
 
 def write(folder: Path, *names: str) -> None:
