@@ -1,4 +1,4 @@
-"""The verbs on a topic's sources, and all that is due for it in one go."""
+"""The verbs on a topic's sources, all that is due for it in one go, and where topics stand."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakelog.cli import output, told
-from lakelog.cli.context import Call, Name, verb
+from lakelog.cli.context import Call, Engine, Name, verb
 from lakelog.cli.failure import failure, in_cli
-from lakelog.errors import InvalidRequest, LakelogError
+from lakelog.errors import UNSUPPORTED_FEATURE, InvalidRequest, LakelogError, TopicNotFound
 
 if TYPE_CHECKING:
     from lakelog.cli.settings import Settings
@@ -174,6 +174,58 @@ def _watcher(call: Call, lake: Lake, topic: str, quiet: bool) -> Watcher:
     return Watcher(during, after, output.say)
 
 
+def status(
+    call: Call,
+    topic: Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="All topics when none is named.")] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write a page there: growth, lag, runs, snapshots, verdicts.")
+    ] = None,
+    engine: Engine = "auto",
+) -> None:
+    """Show counts, log ends, what waits for a merge, and what there is to clean."""
+    from lakelog.running import charts, report_files
+
+    if html is not None:
+        report_files.require_writable("--html", html)
+        charts.require()
+    lake = call.reading(topic or (), engine)
+    found: list[Any] = []
+    for name in topic or lake.topics():
+        try:
+            found.append(lake.topic(name).status())
+        except TopicNotFound:
+            if topic:
+                raise
+            # It was deleted meanwhile, or that was cut off.
+            continue
+        except LakelogError as error:
+            if error.name == UNSUPPORTED_FEATURE and engine == "auto":
+                raise
+            found.append(output.Unknown(name, in_cli(error, name)))
+    if html is not None:
+        _page(lake, found, html)
+    if call.json:
+        output.document({"root": lake.root, "topics": [one.to_dict() for one in found], **({"html": str(html)} if html else {})})
+    elif html is not None:
+        output.line(f"{html}: {output.count(len(found), 'topic')} of {lake.root}")
+    else:
+        output.status(found)
+    wrong = [one.error for one in found if isinstance(one, output.Unknown)]
+    if wrong:
+        raise typer.Exit(wrong[0].exit_code)
+
+
+def _page(lake: Lake, found: Sequence[Any], file: Path) -> None:
+    """The status page, by the lane that told where the topics stand."""
+    from lakelog.running import page
+    from lakelog.running.overview import overview
+    from lakelog.running.table_reader import NativeReader, SparkReader
+
+    reader = SparkReader(lake.spark) if lake.has_session else NativeReader()
+    page.write(str(file), overview(lake, reader, {one.topic: getattr(one, "error", one) for one in found}))
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands of this file to the command line."""
+    verb(app, example="lakelog status")(status)
     verb(app, example="lakelog run orders")(run)

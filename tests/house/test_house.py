@@ -21,6 +21,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
     ),
     "running": (
         "interrupt", "sources", "directory", "table", "append", "steps", "report_files", "runs", "holder", "lease", "provenance", "run",
+        "table_reader", "growth", "overview", "charts", "page",
     ),
     "lake": ("query", "lake_table", "lake_snapshots", "lake_import", "lake"),
     "": ("reading", "retention", "topic", "commit_log"),
@@ -73,7 +74,8 @@ COLLECTORS = (
     "snapshots.registry", "snapshots.plan", "log.extent",
     "quality.quarantine", "quality.verdicts", "quality.merge_gate", "quality.audit", "quality.profile", "quality.requeue", "quality.expectations",
     "latest.erased", "operations.erase",
-    "lake.lake_table", "running.lease", "inputs.arrow", "inputs.keys", "inputs.csv", "inputs.inference", "inputs.files", "cli.rows",
+    "running.lease", "running.table_reader", "lake.lake_table",
+    "inputs.arrow", "inputs.keys", "inputs.csv", "inputs.inference", "inputs.files", "cli.rows",
 )  # fmt: skip
 BANNED_CALLS = {
     "get_type_hints": "inspect.signature with eval_str: Python 3.10 wraps what has the default None in another Optional, options are lost",

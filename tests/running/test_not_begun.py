@@ -24,7 +24,7 @@ def root(tmp_path: Path) -> Path:
     place = tmp_path / "lake"
     (place / "_lakelog" / "runs").mkdir(parents=True)
     write_deltalake(
-        place / "_lakelog" / "runs", pyarrow.schema(list(columns.items())).empty_table(), configuration={"lakelog.format": "2"}
+        place / "_lakelog" / "runs", pyarrow.schema(list(columns.items())).empty_table()
     )  # fmt: skip
     return place
 
