@@ -55,7 +55,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "names", "config", "kinds", "queries", "records", "row_rules", "ordering", "topic_log", "expectations", "log_state",
         "segments", "steps", "snapshot_id", "point_in_time", "widening", "positions", "json_values",
     ),
-    "ground": ("errors", "results", "reader_results", "quality_results", "cleaning_results", "status_results", "running_results"),
+    "ground": ("errors", "results", "status_results", "reader_results", "quality_results", "cleaning_results", "running_results"),
 }  # fmt: skip
 WINGS = list(FLOORS)
 PLACE = {
