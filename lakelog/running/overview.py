@@ -96,13 +96,7 @@ def overview(lake: Lake, reader: TableReader, found: Mapping[str, TopicStatus | 
 
 
 def _topic(lake: Lake, reader: TableReader, name: str, status: TopicStatus | LakelogError, now: int) -> TopicView:
-    if isinstance(status, LakelogError):
-        made = TopicView(name, error=status)
-        made.runs = _runs(lake.root, reader, name)
-        return made
-    made = TopicView(name, status=status)
-    topic = lake.topic(name)
-    mine = f"uuid = {literal(topic.uuid)}"
+    made = TopicView(name)
 
     def tried(what: str, read: Callable[[], Made], none: Made) -> Made:
         try:
@@ -112,6 +106,14 @@ def _topic(lake: Lake, reader: TableReader, name: str, status: TopicStatus | Lak
             return none
 
     made.runs = tried("runs", lambda: _runs(lake.root, reader, name), [])
+    try:
+        if isinstance(status, LakelogError):
+            raise status
+        topic = lake.topic(name)
+    except LakelogError as error:
+        made.error = error
+        return made
+    made.status, mine = status, f"uuid = {literal(topic.uuid)}"
     retention = topic.config.number("snapshot.retention.ms")
     made.snapshots = tried("snapshots", lambda: _snapshots(lake.root, reader, mine, retention), [])
     made.verdicts = tried("verdicts", lambda: _verdicts(lake.root, reader, mine), [])

@@ -73,7 +73,7 @@ COLLECTORS = (
     "readers.read", "readers.positions", "readers.lag",
     "snapshots.registry", "snapshots.plan", "log.extent",
     "quality.quarantine", "quality.verdicts", "quality.merge_gate", "quality.audit", "quality.profile", "quality.requeue", "quality.expectations",
-    "latest.erased", "operations.erase",
+    "log.cut", "latest.erased", "operations.erase",
     "running.lease", "running.table_reader", "lake.lake_table",
     "inputs.arrow", "inputs.keys", "inputs.csv", "inputs.inference", "inputs.files", "cli.rows",
 )  # fmt: skip
