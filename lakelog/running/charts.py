@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 
 # Colours that people with any kind of colour vision can tell apart (Okabe and Ito).
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
-INK, FAINT, FAILED = "#33404f", "#dde2e9", "#D55E00"
+INK, FAINT, FAILED, GREY = "#33404f", "#dde2e9", "#D55E00", "#9aa5b3"
 STYLE = {
     "svg.fonttype": "none", "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"], "font.size": 8, "axes.edgecolor": "#9aa5b3",
     "axes.labelcolor": INK, "text.color": INK, "xtick.color": INK, "ytick.color": INK, "axes.linewidth": 0.8, "text.parse_math": False,
     "axes.unicode_minus": False, "timezone": "UTC",
 }  # fmt: skip
-WIDTH, HEIGHT, ROW = 5.6, 2.1, 0.24
+WIDTH, WIDER, HEIGHT, ROW = 5.6, 11.4, 2.1, 0.25
+# What a run takes beside its steps.
+AROUND = "around"
 UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
@@ -71,8 +73,9 @@ def lines(series: Mapping[str, Series], *, says: str, told: Callable[[float], st
     with _drawing(says) as (figure, axes, out):
         for colour, (name, points) in zip(COLOURS, series.items(), strict=False):
             times, values = [_days(at) for at, _ in points], [value for _, value in points]
-            axes.step(times, values, where="post", color=colour, linewidth=1.4, label=name)
-            axes.plot(times, values, linestyle="none", marker="o", markersize=2.4 if len(points) < 60 else 0, color=colour)
+            axes.step(times, values, where="post", color=colour, linewidth=1.4, label=name, clip_on=False)
+            size = 2.4 if len(points) < 60 else 0
+            axes.plot(times, values, linestyle="none", marker="o", markersize=size, color=colour, clip_on=False)
         highest = max((value for points in series.values() for _, value in points), default=0)
         axes.set_ylim(0, most or 1.12 * highest or 1)
         _scale(axes, told, whole_numbers=told is whole)
@@ -93,7 +96,8 @@ def bars(runs: Sequence[tuple[datetime.datetime, Mapping[str, float], bool]], *,
     steps = list(dict.fromkeys(step for _, seconds, _ in runs for step in seconds))
     with _drawing(says) as (figure, axes, out):
         below = [0.0] * len(runs)
-        for colour, step in zip(COLOURS, steps, strict=False):
+        colours = [GREY if step == AROUND else COLOURS[place % (len(COLOURS) - 1)] for place, step in enumerate(steps)]
+        for colour, step in zip(colours, steps, strict=True):
             heights = [seconds.get(step, 0.0) for _, seconds, _ in runs]
             axes.bar(range(len(runs)), heights, bottom=below, width=0.75, color=colour, label=step)
             below = [low + height for low, height in zip(below, heights, strict=True)]
@@ -126,7 +130,7 @@ def lives(rows: Sequence[tuple[str, datetime.datetime, datetime.datetime | None,
     # Keeps may last for years: the scale ends where most of it can still be seen.
     span = max(now - first, datetime.timedelta(minutes=10))
     edge = min(last, now + 3 * span) + span * 0.08
-    with _drawing(says, height=0.55 + ROW * max(len(rows), 2)) as (figure, axes, out):
+    with _drawing(says, width=WIDER, height=0.6 + ROW * max(len(rows), 2)) as (figure, axes, out):
         for place, (_, begin, end, kept) in enumerate(rows):
             goes_on = end is None or end > edge
             stop = edge if end is None or end > edge else end
@@ -148,13 +152,13 @@ def lives(rows: Sequence[tuple[str, datetime.datetime, datetime.datetime | None,
 
 
 @contextlib.contextmanager
-def _drawing(says: str, *, height: float = HEIGHT) -> Iterator[tuple[Figure, Axes, io.StringIO]]:
+def _drawing(says: str, *, width: float = WIDTH, height: float = HEIGHT) -> Iterator[tuple[Figure, Axes, io.StringIO]]:
     import matplotlib
     from matplotlib.figure import Figure
 
     # Names within a drawing are made of what it says, so that two drawings of a page have none in common.
     with matplotlib.rc_context({**STYLE, "svg.hashsalt": says}):
-        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        figure = Figure(figsize=(width, height), layout="constrained")
         axes = figure.add_subplot()
         axes.set_axisbelow(True)
         for side in ("top", "right"):
@@ -185,7 +189,13 @@ def _times(axes: Axes) -> None:
 
 def _legend(axes: Axes, entries: int) -> None:
     axes.legend(
-        loc="lower left", bbox_to_anchor=(0, 1.0), ncols=entries, frameon=False, borderaxespad=0, handlelength=1.2, columnspacing=1.2
+        loc="lower left",
+        bbox_to_anchor=(0, 1.0),
+        ncols=min(entries, 4),
+        frameon=False,
+        borderaxespad=0,
+        handlelength=1.2,
+        columnspacing=1.2,
     )
 
 

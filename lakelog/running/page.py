@@ -24,6 +24,7 @@ h3 { font-size: 1rem; margin: 1.6rem 0 .3rem; } p { margin: .2rem 0; color: #465
 th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid #dde2e9; vertical-align: top; }
 th { background: #f3f5f8; font-weight: 600; white-space: nowrap; } tbody th { background: none; }
 .n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; } .t { white-space: nowrap; font-variant-numeric: tabular-nums; }
+td code { display: inline-block; min-width: 7rem; }
 code { font: .9em ui-monospace, "DejaVu Sans Mono", monospace; overflow-wrap: anywhere; }
 .mark { display: inline-block; padding: 0 .5rem; border-radius: .6rem; font-weight: 600; white-space: nowrap; background: #e9edf2; color: #33404f; }
 .done, .passed { background: #d9f2e0; color: #11512a; } .failed, .error { background: #fbdcdc; color: #7d1616; }
@@ -31,7 +32,7 @@ code { font: .9em ui-monospace, "DejaVu Sans Mono", monospace; overflow-wrap: an
 .accepted { background: #dde7fb; color: #1d3d80; } .why { color: #7d1616; }
 .drawings { display: grid; grid-template-columns: repeat(auto-fit, minmax(26rem, 1fr)); gap: .5rem 2rem; }
 figure { margin: .6rem 0; } figcaption { font-weight: 600; font-size: .95rem; } figcaption span { font-weight: 400; color: #46505e; }
-svg { width: 100%; height: auto; max-height: 32rem; } svg * { stroke-linejoin: round; }
+.wide svg { min-width: 44rem; } svg { width: 100%; height: auto; max-height: 32rem; } svg * { stroke-linejoin: round; }
 @media (max-width: 30rem) { .drawings { grid-template-columns: 1fr; } }
 @media print { h2 { break-before: page; } }
 """
@@ -77,7 +78,7 @@ def _summary(shown: Overview) -> str:
         "tombstones due",
         "last verdict",
     )
-    return _table(head, [_line(one, shown.at) for one in shown.topics], numbers=range(2, 11))
+    return _table(head, [_line(one, shown.at) for one in shown.topics], numbers=range(2, 10), times=(1,))
 
 
 def _line(one: TopicView, at: datetime.datetime) -> list[str]:
@@ -86,12 +87,13 @@ def _line(one: TopicView, at: datetime.datetime) -> list[str]:
     ran = "-" if last is None else f"{_mark(str(last['outcome']))} {_ago(at - growth.ended(last))} ago"
     if one.status is None:
         error = "UNKNOWN" if one.error is None else one.error.name
-        return [name, ran, _mark("error", error), *[""] * 9]
+        return [name, ran, _mark("error", error), *[""] * 8]
     said, cleaning = one.status, one.status.cleaning
     verdict = "-" if said.last_verdict is None else _mark(str(said.last_verdict["outcome"]))
     waiting = "-" if said.unmerged_age_ms is None else _ago(datetime.timedelta(milliseconds=said.unmerged_age_ms))
-    figures = [f"{number:,}" for number in (said.records, said.keys, said.live, said.tombstones, said.unmerged_records)]
-    log = ["", "", ""] if cleaning is None else [octets(cleaning.log_bytes), f"{cleaning.dirty_ratio:.0%}", f"{cleaning.tombstones_due:,}"]
+    due = "" if cleaning is None or not cleaning.tombstones_due else f" ({cleaning.tombstones_due:,} due)"
+    figures = [f"{said.records:,}", f"{said.keys:,}", f"{said.live:,}", f"{said.tombstones:,}{due}", f"{said.unmerged_records:,}"]
+    log = ["", ""] if cleaning is None else [octets(cleaning.log_bytes), f"{cleaning.dirty_ratio:.0%}"]
     return [name, ran, *figures, waiting, *log, verdict]
 
 
@@ -154,7 +156,7 @@ def _drawings(one: TopicView) -> list[str]:
 
 def _seconds(run: Mapping[str, Any]) -> dict[str, float]:
     steps = {str(step["step"]): float(step["seconds"]) for step in run["steps"]}
-    return {**steps, "around": max(float(run["seconds"]) - sum(steps.values()), 0.0)}
+    return {**steps, charts.AROUND: max(float(run["seconds"]) - sum(steps.values()), 0.0)}
 
 
 def _snapshots(one: TopicView, at: datetime.datetime) -> str:
@@ -165,15 +167,16 @@ def _snapshots(one: TopicView, at: datetime.datetime) -> str:
     drawn = charts.lives([(each.name, each.created, each.until, each.kept) for each in newest], at, says=text)
     rows = [
         [
-            f"<b>{_text(each.name)}</b>", f"<code>{_text(each.id)}</code>", f"v{each.version}", _time(each.created),
-            "for ever" if each.until is None else _time(each.until), "named, kept until then" if each.kept else "by retention",
-            "version of silver" if each.form == "version" else "table of its own", _text(each.note) or "-",
+            f"<b>{_text(each.name)}</b>", f"<code>{_text(each.id)}</code>", f"v{each.version}" if each.form == "version" else "own table",
+            _time(each.created), "for ever" if each.until is None else _time(each.until),
+            "named, kept until then" if each.kept else "by retention", _text(each.note) or "-",
         ]
         for each in reversed(newest)
     ]  # fmt: skip
     shown = "solid: kept by name; hatched: as long as retention leaves it; an arrow: longer than drawn"
-    head = ("name", "id", "silver", "taken", "lives until", "why", "form", "note")
-    return f"<h3>Snapshots</h3>{_figure('', shown, drawn)}{_table(head, rows, times=(3, 4))}{_left(len(one.snapshots), len(newest), 'snapshots')}"
+    head = ("name", "id", "silver", "taken", "lives until", "why", "note")
+    timeline = f"<div class='wide'>{_figure('', shown, drawn)}</div>"
+    return f"<h3>Snapshots</h3>{timeline}{_table(head, rows, times=(3, 4))}{_left(len(one.snapshots), len(newest), 'snapshots')}"
 
 
 def _runs(one: TopicView) -> str:
@@ -182,9 +185,7 @@ def _runs(one: TopicView) -> str:
     rows = []
     for run in one.runs[:ROWS]:
         counts, error = run.get("counts") or {}, run.get("error")
-        steps = ", ".join(
-            f"{_text(str(step['step']))} {_text(str(step['outcome']))} {float(step['seconds']):.1f} s" for step in run["steps"]
-        )
+        steps = " · ".join(_step(step) for step in run["steps"])
         why = (
             ""
             if not isinstance(error, dict)
@@ -195,6 +196,12 @@ def _runs(one: TopicView) -> str:
                      *figures, f"{steps or '-'}{why}"])  # fmt: skip
     head = ("started", "took", "outcome", "exit", "files", "appended", "merged", "removed", "steps")
     return f"<h3>Runs</h3>{_table(head, rows, numbers=(1, 3, 4, 5, 6, 7), times=(0,))}{_left(len(one.runs), len(rows), 'runs')}"
+
+
+def _step(step: Mapping[str, Any]) -> str:
+    """A step: its outcome is told where it is not the usual one."""
+    outcome = "" if step["outcome"] == "done" else f" <i>{_text(str(step['outcome']))}</i>"
+    return f"<span class='t'>{_text(str(step['step']))}{outcome} {float(step['seconds']):.1f} s</span>"
 
 
 def _partitions(one: TopicView) -> str:
