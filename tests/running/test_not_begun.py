@@ -14,6 +14,7 @@ from deltalake import DeltaTable, write_deltalake
 from jobs import run
 from lakelog.running.holder import Holder
 from tests.conftest import Answer
+from tests.running.test_processes import COMMAND, JOB, ended, start
 
 
 @pytest.fixture
@@ -87,3 +88,32 @@ def test_a_process_is_gone_where_that_is_certain() -> None:
     assert Holder(here.host, 2**22 + 1, here.machine, here.started).is_gone()
     assert not Holder("elsewhere", here.pid, "another machine", "1").is_gone()
     assert not Holder(here.host, here.pid).is_gone()
+
+
+SLOW = """
+import sys, time
+from lakelog.cli.settings import Settings
+def open_lake(self):
+    sys.stderr.write("starting\\n")
+    sys.stderr.flush()
+    time.sleep(60)
+Settings.open_lake = open_lake
+"""
+
+
+@pytest.mark.parametrize(("entry", "topic"), [(COMMAND, ["run", "orders"]), (JOB, ["--topic", "orders"])])
+def test_ended_while_spark_starts(root: Path, tmp_path: Path, entry: str, topic: list[str]) -> None:
+    for table in ("bronze", "silver"):
+        (root / "orders" / table / "_delta_log").mkdir(parents=True)
+    report = tmp_path / "run.json"
+    more = ["--json"] if entry == COMMAND else []
+    process = start(SLOW, entry, *topic, "--root", str(root), "--report", str(report), *more)
+    assert process.stderr is not None
+    while (line := process.stderr.readline()) != "starting\n":
+        assert line, "it ended before"
+    process.terminate()
+    code, out, err = ended(process)
+    said = json.loads(out)
+    assert (code, said["outcome"], said["exit_code"], said["recorded"]) == (143, "interrupted", 143, True), err
+    assert json.loads(report.read_text()) == said
+    assert [(row["run_id"], row["error"]) for row in rows(root)] == [(said["run"], "INTERRUPTED")]
