@@ -1,4 +1,5 @@
-"""The lake's table of runs: ``_lakelog/runs`` (in a catalog ``lakelog_runs``), a row per run, whether it succeeded or not.
+"""The lake's table of runs: ``_lakelog/runs`` (in a catalog ``lakelog_runs``), a row per run, whether it succeeded or not
+(``verb`` run; lease.py writes those of ``verb`` lease).
 
 The rows are bookkeeping: where one cannot be written, the run's own result stands, and its report says why there is no row.
 """
