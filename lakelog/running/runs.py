@@ -1,7 +1,7 @@
-"""The lake's table of runs: ``_lakelog/runs`` (in a catalog ``lakelog_runs``), a row per run, whether it succeeded or not
-(``verb`` run; lease.py writes those of ``verb`` lease).
+"""The lake's table of runs: ``_lakelog/runs`` (in a catalog ``lakelog_runs``), a row per run, whether it succeeded or not.
 
-The rows are bookkeeping: where one cannot be written, the run's own result stands, and its report says why there is no row.
+Those of ``verb`` run are runs; lease.py writes those of ``verb`` lease. The rows are bookkeeping: where one cannot be written, the run's own result
+stands, and its report says why there is no row.
 """
 
 from __future__ import annotations
