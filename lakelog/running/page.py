@@ -30,7 +30,7 @@ code { font: .9em ui-monospace, "DejaVu Sans Mono", monospace; overflow-wrap: an
 .done, .passed { background: #d9f2e0; color: #11512a; } .failed, .error { background: #fbdcdc; color: #7d1616; }
 .interrupted, .quarantined { background: #fdeec7; color: #6a4700; } .broken { background: #3a1220; color: #ffe3ea; }
 .accepted { background: #dde7fb; color: #1d3d80; } .why { color: #7d1616; }
-.drawings { display: grid; grid-template-columns: repeat(auto-fit, minmax(26rem, 1fr)); gap: .5rem 2rem; }
+.drawings { display: grid; grid-template-columns: repeat(auto-fill, minmax(26rem, 1fr)); gap: .5rem 2rem; }
 figure { margin: .6rem 0; } figcaption { font-weight: 600; font-size: .95rem; } figcaption span { font-weight: 400; color: #46505e; }
 .wide svg { min-width: 44rem; } svg { width: 100%; height: auto; max-height: 32rem; } svg * { stroke-linejoin: round; }
 @media (max-width: 30rem) { .drawings { grid-template-columns: 1fr; } }
@@ -75,7 +75,6 @@ def _summary(shown: Overview) -> str:
         "waiting",
         "log",
         "dirty",
-        "tombstones due",
         "last verdict",
     )
     return _table(head, [_line(one, shown.at) for one in shown.topics], numbers=range(2, 10), times=(1,))

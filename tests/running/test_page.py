@@ -102,6 +102,8 @@ def test_the_page_fetches_nothing_and_runs_nothing() -> None:
     assert said.count("<script src=//evil>") > 10
     for words in ("overdue for 60 s", "2 tombstones due", "2 MB → 1 kB", "for ever", "by retention", "no longer", "DAMAGED", "90 s"):
         assert words in said, words
+    for table in re.findall(r"<table>.*?</table>", text, re.DOTALL):
+        assert {row.count("<td") + row.count("<th ") for row in table.split("<tr>")[1:]} == {table.count("<th ")}, table
     drawings = [attributes for tag, attributes in looked.found if tag == "svg"]
     assert len(drawings) == 7 and all(one["role"] == "img" and (one["aria-label"] or "").startswith("orders") for one in drawings)
     assert page.page(shown()) == text, "the same lake gives the same page"
