@@ -52,7 +52,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
     if os.environ.get("LAKELOG_TEST_SESSION") == "connect":
         yield from _connect_session(str(tmp_path_factory.mktemp("warehouse")))
         return
-    quick = pytestconfig.option.markexpr == "not long"
+    quick = "not long" in pytestconfig.option.markexpr
     with pytest.MonkeyPatch.context() as patch:
         if quick:
             patch.setenv("JDK_JAVA_OPTIONS", QUICK_JAVA, prepend=" ")

@@ -60,7 +60,7 @@ def check_name(name: str) -> str:
     return name
 
 
-def keep_ms(keep: Keep) -> int | None:
+def keep_ms(keep: Keep, *, what: str = "keep") -> int | None:
     """How long to keep, in milliseconds: ``90 days``, ``12 hours``, ``2 weeks``, ``forever``, a timedelta, or a number of milliseconds.
 
     Raises:
@@ -73,10 +73,10 @@ def keep_ms(keep: Keep) -> int | None:
             return FOREVER
         found = re.fullmatch(r"\s*(\d+)\s*(minute|hour|day|week)s?\s*", keep.lower())
         if not found:
-            raise InvalidRequest(f"keep={keep!r}: write a number of minutes, hours, days or weeks, such as '90 days', or 'forever'.")
+            raise InvalidRequest(f"{what}={keep!r}: write a number of minutes, hours, days or weeks, such as '90 days', or 'forever'.")
         keep = int(found[1]) * UNITS[found[2]]
     if keep is not None and keep < 0:
-        raise InvalidRequest(f"keep={keep}: a snapshot cannot be kept for less than no time.")
+        raise InvalidRequest(f"{what}={keep}: a snapshot cannot be kept for less than no time.")
     return keep
 
 
