@@ -6,6 +6,7 @@ import gc
 import io
 import os
 import shlex
+import socket
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -42,6 +43,16 @@ class Clock:
 # fast at that. The long suite runs as users do.
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
 QUICK_SPARK = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+QUICK = "not long and not soak"
+CONNECT = os.environ.get("LAKELOG_TEST_SESSION") == "connect"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Over Spark Connect, pass over what is marked as classic, with its reason."""
+    for item in items:
+        marked = item.get_closest_marker("classic")
+        if CONNECT and marked is not None:
+            item.add_marker(pytest.mark.skip(reason=str(marked.args[0])))
 
 
 @pytest.fixture(scope="session")
@@ -49,10 +60,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
     """The one Spark session of the run: two cores, small shuffles, tables of a catalog in a temporary warehouse."""
     from lakelog.delta.session import local_session
 
-    if os.environ.get("LAKELOG_TEST_SESSION") == "connect":
-        yield from _connect_session(str(tmp_path_factory.mktemp("warehouse")))
+    quick = QUICK in pytestconfig.option.markexpr
+    if CONNECT:
+        yield from _connect_session(str(tmp_path_factory.mktemp("warehouse")), quick)
         return
-    quick = "not long" in pytestconfig.option.markexpr
     with pytest.MonkeyPatch.context() as patch:
         if quick:
             patch.setenv("JDK_JAVA_OPTIONS", QUICK_JAVA, prepend=" ")
@@ -73,7 +84,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
     gc.collect()
 
 
-def _connect_session(warehouse: str) -> Iterator[SparkSession]:
+def _connect_session(warehouse: str, quick: bool) -> Iterator[SparkSession]:
     """A Spark Connect session with a server of its own in this process' care: no Java within reach of the client."""
     from pyspark.sql import SparkSession
 
@@ -82,6 +93,15 @@ def _connect_session(warehouse: str) -> Iterator[SparkSession]:
 
     for name in LEAKING_VARIABLES:
         os.environ.pop(name, None)
+    # The server's Python, for functions, is this one.
+    os.environ |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+
+    # PySpark's own server listens at one port for all: a free one, for another run beside this one.
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    DefaultChannelBuilder.default_port = staticmethod(lambda: port)
     builder = SparkSession.builder.remote("local[2]").config("spark.jars", ",".join(map(str, delta_jars(print))))
     settings = {
         **DELTA_CONF,
@@ -91,10 +111,15 @@ def _connect_session(warehouse: str) -> Iterator[SparkSession]:
         "spark.sql.warehouse.dir": warehouse,
         "spark.databricks.delta.snapshotPartitions": "1",
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
+        "spark.ui.enabled": "false",
+        "spark.connect.grpc.binding.port": str(port),
+        **(QUICK_SPARK if quick else {}),
     }
     for name, value in settings.items():
         builder = builder.config(name, value)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
+        if quick:
+            patch.setenv("JDK_JAVA_OPTIONS", QUICK_JAVA, prepend=" ")
         # The client tells that settings of the server, such as its jars, cannot be changed by it; the server was started with them.
         warnings.simplefilter("ignore")
         session = builder.getOrCreate()

@@ -12,6 +12,8 @@ import typer
 
 from lakelog.cli import output
 from lakelog.cli.failure import in_cli
+from lakelog.delta.object_store import unarbitrated
+from lakelog.delta.session import setting
 from lakelog.errors import UNSUPPORTED_FEATURE, InvalidRequest, LakelogError, NotReady
 from lakelog.running.interrupt import Signals
 
@@ -64,6 +66,10 @@ class Call:
         with output.working("starting Spark"):
             lake = settings.open_lake()
         self.signals.started(lake.spark)
+        if creating or writing:
+            why = unarbitrated(lake.root, lambda name: setting(lake.spark, name))
+            if why:
+                output.say(f"Warning: {why}")
         return lake
 
     def reading(self, topics: Sequence[str] = (), engine: str = "auto") -> Lake:

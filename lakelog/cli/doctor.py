@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import shutil
 import sys
 import tempfile
@@ -11,18 +10,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lakelog.cli import output
 from lakelog.cli import root as place
 from lakelog.cli.settings import Settings
-from lakelog.delta import prerequisites
+from lakelog.delta import class_archive, prerequisites
+from lakelog.delta.object_store import S3_SCHEMES, log_store, unarbitrated
+from lakelog.delta.session import archives_classes, end, is_running
 from lakelog.errors import LakelogError, NotReady
+from lakelog.model.names import scheme_of
 from lakelog.results import Result
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # What the extra `local` brings, and what lakelog is tested with.
 PACKAGES: Mapping[str, str] = {"pyspark": "4.1.3", "delta-spark": "4.4.0", "pandas": "2.", "pyarrow": ""}
-PLAIN_S3 = re.compile(r"s3[an]?://")
 FREE_BYTES_LEAST = 1 << 30
+# Seconds that Java may take to end, and to write its archive of classes.
+PATIENCE = 300.0
 MARKS = {"ok": "ok  ", "warn": "warn", "fail": "FAIL"}
 
 
@@ -43,7 +50,7 @@ def examine(settings: Callable[[], Settings], *, spark: bool = False) -> list[Ch
         settings: gives root and Spark settings; an error in lakelog.toml is one of the findings.
         spark: also start Spark and write and read a small Delta table.
     """
-    checks = [python(), java(), *packages(), native(), jars()]
+    checks = [python(), java(), *packages(), native(), jars(), classes()]
     try:
         given = settings()
     except LakelogError as error:
@@ -131,16 +138,10 @@ def lake(settings: Settings) -> Iterator[Check]:
         yield Check("root", "warn", "nothing says where the lake is", "Give --root, set LAKELOG_ROOT, or write root into lakelog.toml.")
         return
     root = settings.root
-    if PLAIN_S3.match(root):
-        scheme = root.partition(":")[0]
-        store = settings.spark.get(f"spark.delta.logStore.{scheme}.impl", "")
-        if store:
-            yield Check("two writers", "ok", f"{scheme}:// with {store}")
-        else:
-            yield Check(
-                "two writers", "warn", f"{scheme}:// with Delta's default LogStore cannot arbitrate two writers: commits can be lost",
-                f"Let one process write at a time, or set spark.delta.logStore.{scheme}.impl to a LogStore that can (DynamoDB).",
-            )  # fmt: skip
+    if scheme_of(root) in S3_SCHEMES:
+        why, _, todo = unarbitrated(root, settings.spark.get).partition(". ")
+        store = f"{scheme_of(root)}:// with {log_store(root, settings.spark.get)}"
+        yield Check("two writers", "warn", why, todo) if why else Check("two writers", "ok", store)
     wrong = place.problem(settings)
     if wrong is not None:
         found, _, todo = str(wrong).partition(". ")
@@ -172,17 +173,64 @@ def disk(root: Path) -> Check:
     return Check("disk", "ok", f"{free >> 30} GB free at {there}")
 
 
+def classes() -> Check:
+    """The archive of Spark's classes, which makes its start quicker."""
+    try:
+        archive = class_archive.class_archive(class_archive.beside_spark(prerequisites.cached_jars(prerequisites.jar_folder())))
+    except NotReady:
+        return Check("class archive", "ok", "unknown before pyspark and delta-spark are installed")
+    if archive is None:
+        return Check("class archive", "ok", f"switched off ({class_archive.SWITCH}), or there is no Java")
+    if archive.exists:
+        return Check("class archive", "ok", f"{archive.file.stat().st_size >> 20} MB, {archive.file}")
+    return Check("class archive", "ok", "not made yet: `lakelog doctor --spark` makes it, or the first command that starts Spark")
+
+
 def try_spark(settings: Settings) -> Check:
-    """Start Spark, write a small Delta table, read it."""
+    """Start Spark, write a small Delta table, read it. Where there is no archive of Spark's classes yet, go every verb's way, and make it."""
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="lakelog-doctor-"))
         try:
+            making = stack.enter_context(_recording(settings))
             running = settings.open_session()
             running.range(3).write.format("delta").save(f"{folder}/table")
             rows = running.read.format("delta").load(f"{folder}/table").count()
+            version = running.version
+            if making:
+                walk(running, f"{folder}/lake")
+                end(running, patience=PATIENCE)
         except LakelogError as error:
             return Check("spark", "fail", str(error), "See above.")
         except Exception as error:
             first = next(iter(str(error).splitlines()), type(error).__name__)
             return Check("spark", "fail", first, f"Java's own words are in {prerequisites.cache_folder() / 'spark.log'}.")
-        return Check("spark", "ok" if rows == 3 else "fail", f"Spark {running.version} wrote and read a Delta table")
+        return Check("spark", "ok" if rows == 3 else "fail", f"Spark {version} wrote and read a Delta table")
+
+
+@contextlib.contextmanager
+def _recording(settings: Settings) -> Iterator[bool]:
+    """Have the Java that is started within write the archive of classes; gives False where it is there, or cannot be made by this process."""
+    jars = prerequisites.delta_jars(output.say)
+    archive = class_archive.class_archive(class_archive.beside_spark(jars))
+    if archive is None or archive.exists or is_running() or not archives_classes(settings.master, settings.spark):
+        yield False
+        return
+    with archive.recording() as making:
+        if making:
+            output.say("lakelog: making the archive of Spark's classes (once, about a minute)")
+        yield making
+
+
+def walk(spark: SparkSession, root: str) -> None:
+    """The way of the verbs through a small lake."""
+    from lakelog.lake.lake import Lake
+
+    lake = Lake(spark, root)
+    topic = lake.create_topic("orders", key="id BIGINT", value="name STRING, at TIMESTAMP", config={"compaction.strategy": "timestamp"})
+    topic.append([{"key": {"id": number}, "value": {"name": "a", "at": None}} for number in range(3)])
+    topic.merge()
+    topic.snapshot("first")
+    topic.latest().count()
+    topic.read().count()
+    lake.sql("SELECT name, count(*) AS n FROM orders GROUP BY 1 ORDER BY 2").count()
+    topic.status()

@@ -94,7 +94,9 @@ class Settings:
             InvalidRequest: nothing says where the lake is, or it cannot be read without Spark.
         """
         from lakelog.lake.lake import Lake
+        from lakelog.native.table import use_settings
 
+        use_settings(self.spark)
         return Lake(None, self.lake_root())
 
 

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from lakelog.delta.errors import condition_of
 from lakelog.delta.location import address, on_this_disk
+from lakelog.delta.session import setting
 from lakelog.errors import InvalidRequest
 from lakelog.model.names import literal, local_path, quoted
 
@@ -92,7 +93,7 @@ def is_cut_off(spark: SparkSession, folder: str) -> bool:
 
 def has_own_catalog(spark: SparkSession) -> bool:
     """Whether the catalog is the session's own: nobody else sees a schema in it."""
-    return spark.conf.get("spark.sql.catalogImplementation", None) == "in-memory"
+    return setting(spark, "spark.sql.catalogImplementation") == "in-memory"
 
 
 def _by_pyarrow(whole: str) -> tuple[Any, str]:

@@ -5,7 +5,7 @@ one Java process: two processes can both be told that they won, and one commit i
 
 The lock is the operating system's (``flock``), on a file below the lake's ``_lakelog/locks``: whatever ends a process releases it. The files
 are empty and stay; readers never lock. Tables of catalogs, and roots that are not on this machine's disk, need no lock of ours: their
-storage arbitrates, or nothing here can (`lakelog doctor` says so).
+storage arbitrates, or nothing here can (object_store.py).
 """
 
 from __future__ import annotations

@@ -12,10 +12,11 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lakelog.delta.class_archive import beside_spark, class_archive
 from lakelog.delta.prerequisites import LEAKING_VARIABLES, cache_folder, check_extras, check_java, delta_jars
 from lakelog.errors import NotReady
 
@@ -32,6 +33,7 @@ JAVA_OPTIONS = (
     "-XX:+UseParallelGC -XX:+IgnoreUnrecognizedVMOptions"
     " -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000"
 )
+LAUNCHER_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 LOG4J = """rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = console
 appender.console.type = Console
@@ -40,6 +42,7 @@ appender.console.target = SYSTEM_ERR
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 """
+LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 # Set in a process whose Spark was configured by what started it: Databricks (serverless too), spark-submit.
 LAUNCHERS = ("DATABRICKS_RUNTIME_VERSION", "PYSPARK_GATEWAY_PORT")
 # How Java begins when it says why it does not start.
@@ -69,6 +72,26 @@ def _output_to(log: Path) -> Iterator[None]:
         for number, original in kept.items():
             os.dup2(original, number)
             os.close(original)
+
+
+@contextlib.contextmanager
+def _starting() -> Iterator[None]:
+    """The environment in which Spark's scripts start Java: without other programs' settings, and told what they would find out slowly."""
+    import pyspark
+
+    changed = {name: os.environ.pop(name, None) for name in (*LEAKING_VARIABLES, "SPARK_LAUNCHER_OPTS")}
+    # Where Spark is; else a Python is started to tell. And a Java that only puts together the command line of the other compiles nothing.
+    os.environ |= {
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "SPARK_LAUNCHER_OPTS": changed["SPARK_LAUNCHER_OPTS"] or LAUNCHER_OPTIONS,
+    }
+    try:
+        yield
+    finally:
+        for name, before in changed.items():
+            os.environ.pop(name, None)
+            if before is not None:
+                os.environ[name] = before
 
 
 def _reason(error: Exception, log: Path, before: int) -> str:
@@ -126,7 +149,7 @@ def local_session(
 
     Args:
         app: the application's name.
-        master: Spark's master; ``local[2]`` for two cores.
+        master: Spark's master; ``local[2]`` for two cores, ``spark://host:7077`` for a standalone cluster.
         memory: heap of the Java process (``spark.driver.memory``), which does all the work.
         config: further Spark settings; they win over lakelog's.
         say: told one line when the jars are fetched (first start only).
@@ -156,11 +179,9 @@ def local_session(
     cores = os.cpu_count() or 2
     settings = {
         **DELTA_CONF,
-        "spark.jars": ",".join(map(str, jars)),
+        **_classes(jars, master, config or {}, f"-Dlog4j2.configurationFile={log4j.as_uri()} {JAVA_OPTIONS}"),
         "spark.driver.memory": memory,
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j.as_uri()} {JAVA_OPTIONS}",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
+        **(LOOPBACK if _is_alone(master) else {}),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
@@ -173,12 +194,12 @@ def local_session(
         "spark.sql.catalogImplementation": "in-memory",
         # Where in the program each column was made, told in error messages, costs more than making the column.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
-        **(config or {}),
+        **{name: value for name, value in (config or {}).items() if name != "spark.jars"},
     }
     if settings["spark.sql.catalogImplementation"] == "in-memory":
         settings.setdefault("spark.sql.warehouse.dir", _warehouse())
-    kept = {name: os.environ.pop(name) for name in LEAKING_VARIABLES if name in os.environ}
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if _is_alone(master):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app).master(master)
     for name, value in settings.items():
@@ -186,12 +207,48 @@ def local_session(
     written = folder / "spark.log"
     before = written.stat().st_size if written.exists() else 0
     try:
-        with _output_to(written):
+        with _output_to(written), _starting():
             return builder.getOrCreate()
     except Exception as error:
         raise NotReady(f"Spark did not start: {_reason(error, written, before)} See {written} and `lakelog doctor`.") from error
-    finally:
-        os.environ.update(kept)
+
+
+def _is_alone(master: str) -> bool:
+    """Whether all of Spark is one Java process; else workers on other machines call the driver, and need its jars."""
+    return master.startswith("local") and not master.startswith("local-cluster")
+
+
+def archives_classes(master: str, config: Mapping[str, str]) -> bool:
+    """Whether a session with these settings has all of Delta on Java's own class path, where Java archives classes."""
+    own = ("spark.jars", "spark.driver.extra", "spark.driver.userClassPath")
+    return _is_alone(master) and not any(name.startswith(own) for name in config)
+
+
+def is_running() -> bool:
+    """Whether this process has a session already, or one that another program configured."""
+    from pyspark.sql import SparkSession
+
+    return any(os.environ.get(name) for name in LAUNCHERS) or SparkSession.getActiveSession() is not None
+
+
+def _classes(jars: Sequence[Path], master: str, config: Mapping[str, str], java_options: str) -> dict[str, str]:
+    """The settings by which Java finds Delta's classes, in the archive of classes where it can, and its options.
+
+    Java archives what stands on its own class path. Executors in other processes, and jars of the user's that Delta's are to find, need
+    ``spark.jars``.
+    """
+    if not archives_classes(master, config):
+        own = [config["spark.jars"]] if config.get("spark.jars") else []
+        return {"spark.jars": ",".join([*map(str, jars), *own]), "spark.driver.extraJavaOptions": java_options}
+    class_path = beside_spark(jars)
+    archive = class_archive(class_path)
+    shared = archive.java_options() if archive else ""
+    if archive and not shared:
+        archive.make_later()
+    return {
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, class_path)),
+        "spark.driver.extraJavaOptions": f"{java_options} {shared}".strip(),
+    }
 
 
 def running_tasks(spark: SparkSession) -> tuple[int, int] | None:
@@ -237,3 +294,11 @@ def cancel(spark: SparkSession) -> None:
 def _stop(spark: SparkSession) -> None:
     with contextlib.suppress(Exception):
         spark.stop()
+
+
+def setting(spark: SparkSession, name: str) -> str | None:
+    """A setting of a session; None where it is not set, or the session does not tell (serverless sessions tell a few)."""
+    try:
+        return spark.conf.get(name, None)
+    except Exception:
+        return None

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from lakelog.delta.lock import held
+from lakelog.delta.object_store import warn_of_two_writers
+from lakelog.delta.session import setting
 from lakelog.model.names import TableRef
 
 if TYPE_CHECKING:
@@ -26,11 +28,13 @@ _within: dict[int, tuple[int, contextlib.ExitStack]] = {}
 
 @contextlib.contextmanager
 def committing(spark: SparkSession, table: TableRef, *, creating: bool = False) -> Iterator[None]:
-    """Every commit that lakelog makes is made in here: one at a time to a table (lock.py), and one at a time in this process.
+    """Every commit that lakelog makes is made in here: one at a time to a table (lock.py), and one at a time in this process. Where nothing
+    arbitrates writers of several processes, the first one warns (object_store.py).
 
     Raises:
         Conflict: another process is at the table, and takes too long.
     """
+    warn_of_two_writers(spark, table)
     with held(spark, table, creating=creating), _settings_in_use:
         yield
 
@@ -61,7 +65,7 @@ def interpreted(spark: SparkSession, when: bool = True) -> Iterator[None]:
 @contextlib.contextmanager
 def during(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
     """Session settings for the length of a statement, where the session may be told (serverless sessions go on without)."""
-    before = {name: spark.conf.get(name, None) for name in wanted}
+    before = {name: setting(spark, name) for name in wanted}
     for name, value in wanted.items():
         with contextlib.suppress(Exception):
             spark.conf.set(name, value)

@@ -8,11 +8,12 @@ from __future__ import annotations
 import contextlib
 import datetime
 import uuid
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import commit_file, errors
-from lakelog.delta.commits import carrying, signed
+from lakelog.delta.commits import carries, carrying, marked, signed, version_before
 from lakelog.delta.commits import forget_version as forget_version
 from lakelog.delta.commits import version_committed as version_committed
 from lakelog.delta.commits import version_with as version_with
@@ -105,6 +106,7 @@ def create(
         forget_version(spark)
         if table.path is not None and commit_file.newest(spark, table) is None and is_cut_off(spark, table.path):
             remove(spark, table.path)
+        before = version_before(spark, table, sign)
         try:
             writer.replace() if replace else writer.create()
         except Exception as error:
@@ -112,7 +114,7 @@ def create(
             if any(sign in condition_of(error) for sign in ("ALREADY_EXISTS", "NON_EMPTY_LOCATION")):
                 raise Conflict(f"{table} was created by another writer meanwhile.") from error
             raise
-        return version_committed(spark, table, sign)
+        return version_committed(spark, table, sign, before)
 
 
 def overwrite(rows: DataFrame, table: TableRef, *, user_metadata: str | None = None) -> int:
@@ -287,7 +289,8 @@ def merge(
         with committing(spark, table), door(table):
             forget_version(spark)
             with during(spark, settings):
-                answer = spark.sql(f"MERGE INTO {table.sql()} t USING {quoted(view)} s ON {on} {clauses}").collect()
+                condition = on if carries(spark, sign) else f"{on} AND {marked(f's.{quoted(source.columns[0])}', sign)}"
+                answer = spark.sql(f"MERGE INTO {table.sql()} t USING {quoted(view)} s ON {condition} {clauses}").collect()
             if not answer or not answer[0][0]:
                 return None
             return version_committed(spark, table, sign)
@@ -301,6 +304,12 @@ def drop(spark: SparkSession, table: TableRef) -> None:
         spark.sql(f"DROP TABLE IF EXISTS {table.sql()}")
 
 
+# Over Spark Connect the plan of a frame that is kept tells the server, when it is collected, that it is no longer needed, and waits for the
+# answer. Collected as part of a cycle, while gRPC starts a thread and holds its lock, it would wait for ever (seen with pyspark 4.1.3). So the
+# last plans stay until they go one by one, from here; what else referred to them has been collected by then.
+_remembered: deque[object] = deque(maxlen=32)
+
+
 def kept(frame: DataFrame) -> DataFrame:
     """The frame, to be evaluated once, by the first Spark job that reads all of it, and kept from then on in memory or on local disk.
 
@@ -308,4 +317,8 @@ def kept(frame: DataFrame) -> DataFrame:
     """
     from pyspark import StorageLevel
 
-    return frame.localCheckpoint(eager=False, storageLevel=StorageLevel.MEMORY_AND_DISK)
+    found = frame.localCheckpoint(eager=False, storageLevel=StorageLevel.MEMORY_AND_DISK)
+    plan = getattr(found, "_plan", None)
+    if plan is not None:
+        _remembered.append(plan)
+    return found

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import tables
+from lakelog.delta.commits import sign_of
 from lakelog.errors import Damaged, NotFound
 from lakelog.model.names import TableRef
 from lakelog.model.ordering import OrderingRule
@@ -193,7 +194,7 @@ def _restored_since_noted(rows: Sequence[Row]) -> bool:
 def noted_progress(newest: Row) -> Progress | None:
     """The progress that silver's newest commit carries; None where it is not a merge."""
     try:
-        noted = json.loads(newest["userMetadata"] or "{}").get(NOTE)
+        noted = json.loads(sign_of(newest) or "{}").get(NOTE)
     except (ValueError, AttributeError):
         noted = None
     if noted and newest["operation"].upper().startswith(("MERGE", "WRITE", "CREATE")):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import tables
-from lakelog.delta.commits import carrying, signed
+from lakelog.delta.commits import carries, carrying, marked, signed
 from lakelog.delta.lock import LOCKED
 from lakelog.delta.statement import committing, during
 from lakelog.errors import Conflict
@@ -130,9 +130,10 @@ def remove(log: TopicLog, where: str, *, user_metadata: str) -> None:
     Raises:
         Conflict: a commit of another writer touched what this one read.
     """
-    carried = {**tables.WRITERS, **carrying(signed(user_metadata))}
-    with committing(log.spark, log.table), tables.door(log.table), during(log.spark, carried):
-        log.spark.sql(f"DELETE FROM {log.table.sql()} WHERE {where}").collect()  # noqa: S608 - conditions of ours, names quoted
+    sign = signed(user_metadata)
+    with committing(log.spark, log.table), tables.door(log.table), during(log.spark, {**tables.WRITERS, **carrying(sign)}):
+        condition = where if carries(log.spark, sign) else f"({where}) AND {marked('segment', sign)}"
+        log.spark.sql(f"DELETE FROM {log.table.sql()} WHERE {condition}").collect()  # noqa: S608 - conditions of ours, names quoted
 
 
 def _names(ddl: str) -> list[str]:

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from lakelog.delta.commits import sign_of
 from lakelog.errors import Damaged
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def note(kind: str, *, ends: Mapping[int, int], checked: int, **more: Any) -> st
 def noted(row: Row) -> dict[str, Any]:
     """The note of a commit; empty where it has none."""
     try:
-        found = json.loads(row["userMetadata"] or "{}")
+        found = json.loads(sign_of(row) or "{}")
     except ValueError:
         return {}
     return found if isinstance(found, dict) and "lakelog" in found else {}

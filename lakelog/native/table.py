@@ -8,10 +8,11 @@ import importlib.util
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from lakelog.delta.object_store import S3_SCHEMES, native_options
 from lakelog.errors import UNSUPPORTED_FEATURE, Damaged, InvalidRequest, LakelogError, NotFound, NotReady
 from lakelog.model import kinds
 from lakelog.model.kinds import Kind
@@ -29,6 +30,8 @@ BEYOND = re.compile(
     r"(?i)reader feature|unsupported.*(feature|protocol|version)|not (yet )?(supported|implemented)|invalid data type|variant|Unsupported"
 )
 MISSING = re.compile(r"(?i)no such file|not found|NotFound|does not exist")
+# What this process was told of S3, as delta-rs names it.
+_s3_options: dict[str, str] = {}
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 
 
@@ -42,6 +45,15 @@ def why_not(root: str) -> str:
     return (
         f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed (pip install 'lakelog[native]')" if missing else ""
     )
+
+
+def use_settings(spark: Mapping[str, str]) -> None:
+    """Open tables on S3 from now on as Spark's settings say (``spark.hadoop.fs.s3a.…``: endpoint, region, keys).
+
+    What they do not say is taken from the environment (``AWS_ENDPOINT_URL``, ``AWS_ACCESS_KEY_ID`` and so on).
+    """
+    _s3_options.clear()
+    _s3_options.update(native_options(spark))
 
 
 def location(ref: TableRef) -> str:
@@ -170,7 +182,8 @@ def _opened(ref: TableRef, at: int | None) -> DeltaTable:
 
     with door(ref):
         try:
-            return DeltaTable(location(ref), version=at)
+            options = _s3_options if scheme_of(ref.path or "") in S3_SCHEMES else {}
+            return DeltaTable(location(ref), version=at, storage_options=options or None)
         except TableNotFoundError as error:
             folder = os.path.join(location(ref), "_delta_log")
             if local_path(ref.path or "") is not None and os.path.isdir(folder) and os.listdir(folder) and at is None:

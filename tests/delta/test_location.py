@@ -13,6 +13,7 @@ from lakelog.delta.location import address, on_this_disk
 from lakelog.errors import InvalidRequest, TopicNotFound
 from lakelog.lake.lake import Lake
 from lakelog.model.names import TableRef
+from tests.sessions import another
 from tests.tables import versions
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def elsewhere(spark: SparkSession, tmp_path: Path) -> SparkSession:
 
     Hadoop keeps file systems by their names, so each has one of its own.
     """
-    session = spark.newSession()
+    session = another(spark)
     (tmp_path / "store").mkdir()
     session.conf.set("fs.defaultFS", f"viewfs://{cluster(tmp_path)}/")
     session.conf.set(f"fs.viewfs.mounttable.{cluster(tmp_path)}.link./data", (tmp_path / "store").as_uri())

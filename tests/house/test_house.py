@@ -48,8 +48,8 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "staging", "identity", "directory", "keys",
     ),
     "delta": (
-        "prerequisites", "session", "errors", "location", "lock", "statement", "plans", "commit_file", "commits", "table_properties",
-        "filesystem", "tables", "past",
+        "prerequisites", "class_archive", "session", "errors", "location", "object_store", "lock", "statement", "plans", "commit_file", "commits",
+        "table_properties", "filesystem", "tables", "past",
     ),
     "model": (
         "names", "config", "kinds", "queries", "records", "row_rules", "ordering", "topic_log", "expectations", "log_state",
@@ -82,10 +82,19 @@ BANNED_CALLS = {
     "_jvm": "the public DataFrame and SQL API (Spark Connect has no JVM)",
     "_jsc": "the public DataFrame and SQL API (Spark Connect has no JVM)",
     "_jdf": "the public DataFrame and SQL API (Spark Connect has no JVM)",
+    "_jsparkSession": "the public DataFrame and SQL API (Spark Connect has no JVM)",
+    "_jconf": "spark.conf (Spark Connect has no JVM)",
     "rdd": "the DataFrame API",
     "sparkContext": "the session, or a setting of local_session",
     "cache": "delta.py's staging on disk, which is removed again",
     "persist": "delta.py's staging on disk, which is removed again",
+    "foreach": "the DataFrame API, or collect in a file of COLLECTORS",
+    "foreachPartition": "the DataFrame API, or collect in a file of COLLECTORS",
+    "accumulator": "observe, or a figure of the commit",
+    "newSession": "the session that lakelog was given (Spark Connect has no other)",
+    "setLogLevel": "log4j2.properties, as in session.py",
+    "setJobGroup": "spark.addTag, which Spark Connect knows too",
+    "registerTempTable": "createOrReplaceTempView, under a name of its own",
     "createGlobalTempView": "createOrReplaceTempView, in the session of the caller",
     "createOrReplaceGlobalTempView": "createOrReplaceTempView, in the session of the caller",
     "toPandas": "show.frame, or collect in a file of COLLECTORS",
@@ -95,6 +104,15 @@ CLASSIC = {("delta.session", "sparkContext")}
 BANNED_OPTIONS = {"inferSchema": "the types the topic declares", "mergeSchema": "Topic.configure(value=…)"}
 # Of files that are read, not of tables that are written.
 OF_READERS = {("inputs.parquet", "mergeSchema")}
+# Words within a text: paths that serverless sessions do not have.
+BANNED_WORDS = {"dbfs:": "a volume: /Volumes/catalog/schema/volume", "/dbfs/": "a volume: /Volumes/catalog/schema/volume"}
+# Arguments by name.
+BANNED_KEYWORDS = {
+    "processingTime": "trigger(availableNow=True): serverless streams know no other",
+    "continuous": "trigger(availableNow=True)",
+}
+# Who may change a setting of the session, and goes on where it does not let itself be told.
+SETTERS = ("delta.statement", "delta.commits", "delta.session")
 BANNED_NAMES = ("utils", "util", "helpers", "common", "base", "core", "manager", "misc")
 LINES_MOST, FUNCTION_MOST, JOB_MOST = 310, 60, 40
 # Larger, with the reason; the number is where it ends.
@@ -184,6 +202,16 @@ def test_nothing_in_the_house_is_dead() -> None:
     assert set(PLACE) <= imported
 
 
+def is_setting(node: ast.AST) -> bool:
+    """Whether a node is ``….conf.set`` or ``….conf.unset``."""
+    return (
+        isinstance(node, ast.Attribute)
+        and node.attr in ("set", "unset")
+        and isinstance(node.value, ast.Attribute)
+        and node.value.attr == "conf"
+    )
+
+
 def test_banned_calls_are_not_made() -> None:
     wrong = []
     for path, tree in modules():
@@ -193,6 +221,12 @@ def test_banned_calls_are_not_made() -> None:
                 wrong.append(f"{where} .{node.attr}: use {BANNED_CALLS[node.attr]}")
             elif isinstance(node, ast.Attribute) and node.attr in ("collect", "toLocalIterator") and place(path) not in COLLECTORS:
                 wrong.append(f"{where} .{node.attr}: rows come to the driver only in {', '.join(COLLECTORS)}")
+            elif is_setting(node) and place(path) not in SETTERS:
+                wrong.append(f"{where} conf.set: use statement.during, which goes on where the session refuses (serverless)")
+            elif isinstance(node, ast.keyword) and node.arg in BANNED_KEYWORDS:
+                wrong.append(f"{path.name}:{node.value.lineno} {node.arg}: use {BANNED_KEYWORDS[node.arg]}")
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and any(word in node.value for word in BANNED_WORDS):
+                wrong += [f"{where} {word}: use {instead}" for word, instead in BANNED_WORDS.items() if word in node.value]
             elif isinstance(node, ast.Constant) and node.value in BANNED_OPTIONS and (place(path), node.value) not in OF_READERS:
                 wrong.append(f"{where} {node.value}: use {BANNED_OPTIONS[str(node.value)]}")
     assert not wrong, "\n".join(wrong)

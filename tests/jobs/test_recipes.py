@@ -415,6 +415,8 @@ def test_readme_of_the_jobs_names_every_recipe_and_its_commands_are_right(tmp_pa
             assert re.search(rf"`[\w/]*{re.escape(path.name)}[/`]", text), path.name
     lines = [line for line in text.splitlines() if line.startswith(("python jobs/", "spark-submit "))]
     assert {call.verb for line in lines for call in parsed(line)} == set(VERBS)
-    (example,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
-    (tmp_path / "lakelog.toml").write_text(example, encoding="utf-8")
-    assert load(folder=tmp_path, environment={}).root == "/data/lake"
+    settings = []
+    for example in re.findall(r"```toml\n(.*?)```", text, re.DOTALL):
+        (tmp_path / "lakelog.toml").write_text(example, encoding="utf-8")
+        settings.append(load(folder=tmp_path, environment={}))
+    assert [one.root for one in settings] == ["/data/lake", "s3a://bucket/lake"]

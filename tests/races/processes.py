@@ -30,9 +30,9 @@ def start(plan: dict[str, Any], *, module: str = "tests.races.worker", preload: 
     )  # fmt: skip
 
 
-def race(plans: list[dict[str, Any]], *, preload: str = "") -> dict[str, list[dict[str, Any]]]:
+def race(plans: list[dict[str, Any]], *, module: str = "tests.races.worker", preload: str = "") -> dict[str, list[dict[str, Any]]]:
     """Run the plans at once, from the same moment on; returns every writer's lines. A writer that breaks fails the test."""
-    writers = [(plan["name"], start(plan, preload=preload)) for plan in plans]
+    writers = [(plan["name"], start(plan, module=module, preload=preload)) for plan in plans]
     try:
         for name, writer in writers:
             assert writer.stdout is not None

@@ -22,6 +22,7 @@ from lakelog.delta import lock, statement
 from lakelog.log import append as appending
 from lakelog.log import guard
 from tests.races.processes import race
+from tests.sessions import another
 from tests.tables import append_notes, commits
 
 Lines = dict[str, list[dict[str, Any]]]
@@ -99,7 +100,7 @@ def together(works: dict[str, Callable[[], list[dict[str, Any]]]]) -> Lines:
 
 def appended(lake: Lake, name: str, count: int) -> list[dict[str, Any]]:
     """``count`` appends in a session of their own, as a writer's lines."""
-    topic = Lake(lake.spark.newSession(), lake.root, clock=lake.clock).topic("t")
+    topic = Lake(another(lake.spark), lake.root, clock=lake.clock).topic("t")
     batches = [[{"key": f"{name}-{number}-{index}", "value": "x"} for index in range(3)] for number in range(count)]
     return [{"append": number, "offsets": topic.append(batch).offsets[0]} for number, batch in enumerate(batches)]
 
@@ -186,18 +187,18 @@ def test_appends_get_in_while_optimize_merges_and_configuration_run(lake: Lake) 
             done.set()
 
     def optimize() -> list[dict[str, Any]]:
-        session = lake.spark.newSession()
+        session = another(lake.spark)
         while not done.is_set():
             with contextlib.suppress(Exception):  # a change of configuration was first
                 session.sql(f"OPTIMIZE {topic.bronze.sql()}").collect()
         return []
 
     def merge() -> list[dict[str, Any]]:
-        mine = Lake(lake.spark.newSession(), lake.root, clock=lake.clock).topic("t")
+        mine = Lake(another(lake.spark), lake.root, clock=lake.clock).topic("t")
         return [{"merged": mine.merge().records} for _ in range(6)]
 
     def configure() -> list[dict[str, Any]]:
-        mine = Lake(lake.spark.newSession(), lake.root, clock=lake.clock).topic("t")
+        mine = Lake(another(lake.spark), lake.root, clock=lake.clock).topic("t")
         for number in range(6):
             with contextlib.suppress(Conflict):
                 mine.configure({"segment.bytes": 100_000 + number})
@@ -265,7 +266,7 @@ def test_a_log_restored_by_hand_while_processes_write_is_damaged_until_it_is_rep
         while len(append_notes(bronze)) < 6 and time.monotonic() < until:
             time.sleep(0.05)
         with lock.held(lake.spark, topic.bronze):
-            lake.spark.newSession().sql(f"RESTORE TABLE {topic.bronze.sql()} TO VERSION AS OF 2")
+            another(lake.spark).sql(f"RESTORE TABLE {topic.bronze.sql()} TO VERSION AS OF 2")
         return {}
 
     with ThreadPoolExecutor(1) as pool:

@@ -12,6 +12,7 @@ from lakelog import Lake
 from lakelog.delta import table_properties
 from lakelog.errors import InvalidConfig, InvalidRequest, NotFound, Refused
 from lakelog.snapshots import registry
+from tests.sessions import another
 from tests.tables import versions
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ def test_of_writers_of_one_name_one_wins(lake: Lake) -> None:
 
     def write(number: int) -> None:
         raced = registry.Entry("t", orders.uuid, "race", entry.id, number, 0, entry.rule, entry.created, entry.kept_until, note=str(number))
-        answers.append(registry.add(lake.spark.newSession(), lake.root, raced))
+        answers.append(registry.add(another(lake.spark), lake.root, raced))
 
     threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
     for thread in threads:
