@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from lakelog.errors import Conflict, Damaged, LakelogError
 from lakelog.results import Result
 
 
@@ -36,7 +37,8 @@ class PartitionCleaning(Result):
 
     ``reason``: ``forced``, ``dirty-ratio``, ``max-compaction-lag``; or ``nothing-dirty``, ``below-ratio``, ``policy`` where it is not selected.
     ``kept_because`` of a segment: ``active``, ``min-compaction-lag``, ``not-selected``. ``overdue_ms``: for how long a segment waits beyond
-    ``max.compaction.lag.ms``. ``blocked_by``: who needs what retention would drop. ``error``: why its cleaning stopped; the others went on.
+    ``max.compaction.lag.ms``. ``blocked_by``: who needs what retention would drop. ``error``: why its cleaning stopped; the others went on;
+    ``error_code``: the exit code of that.
     """
 
     partition: int
@@ -53,6 +55,7 @@ class PartitionCleaning(Result):
     segments: list[SegmentCleaning] = field(default_factory=list)
     blocked_by: list[str] = field(default_factory=list)
     error: str | None = None
+    error_code: int | None = None
 
     def total(self, name: str) -> int:
         """A count over the segments."""
@@ -86,6 +89,22 @@ class Cleaned(Result):
     def blocked(self) -> list[str]:
         """Who needs what retention would drop."""
         return sorted({text for one in self.partitions for text in one.blocked_by})
+
+    @property
+    def failure(self) -> LakelogError | None:
+        """What stopped partitions from being cleaned, as one error: `Damaged` where a table is, `Conflict` where others were first; None: nothing."""
+        stopped = [one for one in self.partitions if one.error is not None]
+        if not stopped:
+            return None
+        told = "; ".join(f"partition {one.partition}: {one.error}" for one in stopped)
+        codes = {one.error_code for one in stopped}
+        if Damaged.exit_code in codes:
+            return Damaged(f"{self.topic}: not every partition could be cleaned: {told} Look at that table before the next clean.")
+        if codes <= {Conflict.exit_code}:
+            return Conflict(f"{self.topic}: not every partition could be cleaned: {told} The next clean goes on with them.")
+        error = LakelogError(f"{self.topic}: not every partition could be cleaned: {told}", name="NOT_CLEANED")
+        error.exit_code = max(code for code in codes if code not in (None, Conflict.exit_code))
+        return error
 
     @property
     def metrics(self) -> dict[str, int]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from lakelog.errors import InvalidRequest
 from lakelog.results import Result
+from lakelog.status_results import CleaningStatus
 
 
 @dataclass(frozen=True)
@@ -94,12 +95,13 @@ class GroupLag(Result):
 
 @dataclass(frozen=True)
 class Lag(Result):
-    """A topic's registered readers, those farthest behind first."""
+    """A topic's registered readers, those farthest behind first; ``cleaning``: what there is to clean, where that was asked for."""
 
     topic: str
     ends: dict[int, int]
     epoch: int
     groups: list[GroupLag]
+    cleaning: CleaningStatus | None = None
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,8 @@ class Merged(Result):
     deleted key, whose tombstone has expired), ``late`` (all others). ``duplicates``: records whose version equals the one they replaced, as
     a batch delivered twice does. ``invalid_versions``: records whose version header is unusable. ``unkeyed``: records without a key, which
     never reach silver. ``remaining``: records not merged yet (``max_records``). ``snapshot``: the id of the snapshot that was taken at the
-    end of it (``max.snapshot.interval.ms``, ``max.record.bytes.between.snapshots``). ``run``: of a gated topic that of the verdict.
+    end of it (``max.snapshot.interval.ms``, ``max.record.bytes.between.snapshots``); ``snapshot_error``: why one that was due could not be taken
+    (error, message, exit_code), while the merge stands. ``run``: of a gated topic that of the verdict.
     """
 
     topic: str
@@ -109,6 +110,7 @@ class Merged(Result):
     remaining: int = 0
     snapshot: str | None = None
     run: str | None = None
+    snapshot_error: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)

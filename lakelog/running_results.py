@@ -68,7 +68,7 @@ class Run(Result):
     ``outcome``: done, failed or interrupted; ``exit_code`` and ``error`` say why. ``configuration``: SHA-256 of the topic's settings, types and
     sources. ``versions``: of lakelog, Spark, Delta and Python. ``before`` and ``after``: versions of bronze and silver, log end offsets. ``counts``:
     records and keys by what became of them; ``octets``: of the files taken, of the log before and after a clean. ``retries``: the step, and why
-    it tried again. ``recorded``: whether the row was written, or why not.
+    it tried again. ``recorded``: whether the row was written, or why not. ``lease``: its number; None of a run that came to none.
     """
 
     run: str
@@ -89,6 +89,7 @@ class Run(Result):
     retries: list[dict[str, str]] = field(default_factory=list)
     error: dict[str, Any] | None = None
     recorded: bool | str = False
+    lease: int | None = None
 
     def step(self, name: str) -> Step | None:
         """A step by its name; None where the run did not come to it."""

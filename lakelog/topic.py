@@ -297,8 +297,7 @@ class Topic(LogRetention, SnapshotVerbs, QualityVerbs, CleaningVerbs):
             if merged is not None:
                 LOGGER.info("%s: merged %d records up to %s, version %s", self.name, merged.records, merged.to_offsets, merged.version)
                 merged = merged if gate is None else gate.written(merged)
-                taken = take.automatically(self.log, merged, known, now=self.clock())
-                return merged if taken is None else replace(merged, snapshot=taken)
+                return take.automatically(self.log, merged, known, now=self.clock())
             LOGGER.warning("%s: another merge was first; try %d of %d", self.name, attempt + 2, MERGE_ATTEMPTS)
         raise Conflict(f"{self.name}: other merges were first {MERGE_ATTEMPTS} times in a row. Nothing was changed; try again later.")
 

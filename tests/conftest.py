@@ -40,10 +40,10 @@ class Clock:
 
 
 # The quick suite is thousands of small plans and no data: a Java that compiles little and a Spark that generates no code are twice as
-# fast at that. The long suite runs as users do.
+# fast at that, in the long suite too. LAKELOG_TEST_CODE=generated runs them as users do.
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
 QUICK_SPARK = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-QUICK = "not long and not soak"
+QUICK = os.environ.get("LAKELOG_TEST_CODE") != "generated"
 CONNECT = os.environ.get("LAKELOG_TEST_SESSION") == "connect"
 
 
@@ -56,16 +56,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The one Spark session of the run: two cores, small shuffles, tables of a catalog in a temporary warehouse."""
     from lakelog.delta.session import local_session
 
-    quick = pytestconfig.option.markexpr == QUICK
     if CONNECT:
-        yield from _connect_session(str(tmp_path_factory.mktemp("warehouse")), quick)
+        yield from _connect_session(str(tmp_path_factory.mktemp("warehouse")))
         return
     with pytest.MonkeyPatch.context() as patch:
-        if quick:
+        if QUICK:
             patch.setenv("JDK_JAVA_OPTIONS", QUICK_JAVA, prepend=" ")
         session = local_session(
             "lakelog-tests",
@@ -76,7 +75,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
                 "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
                 "spark.sql.adaptive.coalescePartitions.initialPartitionNum": "2",
                 "spark.databricks.delta.snapshotPartitions": "1",
-                **(QUICK_SPARK if quick else {}),
+                **(QUICK_SPARK if QUICK else {}),
             },
         )
     yield session
@@ -84,7 +83,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
     gc.collect()
 
 
-def _connect_session(warehouse: str, quick: bool) -> Iterator[SparkSession]:
+def _connect_session(warehouse: str) -> Iterator[SparkSession]:
     """A Spark Connect session with a server of its own in this process' care: no Java within reach of the client."""
     from pyspark.sql import SparkSession
 
@@ -113,12 +112,12 @@ def _connect_session(warehouse: str, quick: bool) -> Iterator[SparkSession]:
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
         "spark.ui.enabled": "false",
         "spark.connect.grpc.binding.port": str(port),
-        **(QUICK_SPARK if quick else {}),
+        **(QUICK_SPARK if QUICK else {}),
     }
     for name, value in settings.items():
         builder = builder.config(name, value)
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
-        if quick:
+        if QUICK:
             patch.setenv("JDK_JAVA_OPTIONS", QUICK_JAVA, prepend=" ")
         # The client tells that settings of the server, such as its jars, cannot be changed by it; the server was started with them.
         warnings.simplefilter("ignore")

@@ -60,7 +60,7 @@ class Plan:
         return [one for one in self.held.logs[partition].segments if (partition, one.base) in self.drops]
 
     def result(
-        self, topic: str, *, dry_run: bool, starts: Mapping[int, int], errors: Mapping[int, str], blocked: Mapping[int, list[str]]
+        self, topic: str, *, dry_run: bool, starts: Mapping[int, int], errors: Mapping[int, LakelogError], blocked: Mapping[int, list[str]]
     ) -> Cleaned:
         """The plan as the answer of a clean.
 
@@ -76,7 +76,7 @@ class Plan:
             PartitionCleaning(
                 index, one.selected, one.reason, one.first_dirty, one.to if one.selected else one.first_dirty, starts[index], logs[index].start,
                 one.clean_octets, one.cleanable_octets, round(one.dirty_ratio, 6), one.delay_ms, self._segments(logs[index], one),
-                blocked.get(index, []), errors.get(index),
+                blocked.get(index, []), None if index not in errors else str(errors[index]), None if index not in errors else errors[index].exit_code,
             )
             for index, one in sorted(self.decisions.items())
         ]  # fmt: skip
@@ -183,7 +183,7 @@ def _looked_at(log: PartitionLog, to: int | None, figures: Mapping[str, int] | N
     ]  # fmt: skip
 
 
-def carry_out(log: TopicLog, made: Plan, rows: DataFrame) -> dict[int, str]:
+def carry_out(log: TopicLog, made: Plan, rows: DataFrame) -> dict[int, LakelogError]:
     """Do what a plan says. A partition that cannot be cleaned does not stop the others.
 
     Returns:
@@ -192,7 +192,7 @@ def carry_out(log: TopicLog, made: Plan, rows: DataFrame) -> dict[int, str]:
     Raises:
         Conflict: the log's state was changed by others again and again; nothing was changed.
     """
-    errors: dict[int, str] = {}
+    errors: dict[int, LakelogError] = {}
     end = _announce(log, made)
     for index, decision in sorted(made.decisions.items()):
         try:
@@ -203,7 +203,7 @@ def carry_out(log: TopicLog, made: Plan, rows: DataFrame) -> dict[int, str]:
                 for run in groups(part, GROUP_OCTETS):
                     dropping.rewrite(log, rows, end, index, run, all_below=all_below, now=made.now)
         except LakelogError as error:
-            errors[index] = str(error)
+            errors[index] = error
     _write_tombstones(log, made, errors)
     _write_checkpoints(log, made, errors)
     return errors
@@ -241,7 +241,7 @@ def _missing(drops: Mapping[tuple[int, int], Drops], partition: int) -> tuple[in
     return max((one.last for one in mine), default=-1), max((one.last_expired for one in mine), default=-1)
 
 
-def _write_tombstones(log: TopicLog, made: Plan, errors: Mapping[int, str]) -> None:
+def _write_tombstones(log: TopicLog, made: Plan, errors: Mapping[int, LakelogError]) -> None:
     if not any(made.count(name) for name in ("expired", "stamped", "forgotten")):
         return
     stamp = {index: to for index, to in made.to.items() if index not in errors}
@@ -257,7 +257,7 @@ def _write_tombstones(log: TopicLog, made: Plan, errors: Mapping[int, str]) -> N
                 raise
 
 
-def _write_checkpoints(log: TopicLog, made: Plan, errors: Mapping[int, str]) -> None:
+def _write_checkpoints(log: TopicLog, made: Plan, errors: Mapping[int, LakelogError]) -> None:
     """Move the first dirty offsets, and note how large the segments are that were left; nothing where nothing changed."""
     rows = []
     end = log_end(log)

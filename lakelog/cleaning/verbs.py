@@ -123,8 +123,8 @@ class CleaningVerbs:
         errors = clean.carry_out(log, made, rows)
         done = made.result(self.name, dry_run=False, starts=before, errors=errors, blocked=moves.blocked)
         LOGGER.info("%s: cleaned: %d records, %d tombstones expired, %d stamped", self.name, done.records, done.expired, done.stamped)
-        for index, text in errors.items():
-            LOGGER.warning("%s: partition %d was not cleaned: %s", self.name, index, text)
+        for index, error in errors.items():
+            LOGGER.warning("%s: partition %d was not cleaned: %s", self.name, index, error)
         return done
 
     def roll(self) -> Rolled:

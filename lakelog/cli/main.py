@@ -22,7 +22,7 @@ from lakelog.cli.context import Call, Config, Debug, Delimiter, Encoding, Engine
 from lakelog.cli.failure import failure, in_cli
 from lakelog.cli.readers import readers
 from lakelog.cli.topics import lakes, topics
-from lakelog.errors import UNSUPPORTED_FEATURE, Damaged, InvalidRequest, LakelogError, TopicNotFound
+from lakelog.errors import Damaged, InvalidRequest, LakelogError
 from lakelog.model.config import did_you_mean
 from lakelog.running.interrupt import Signals
 
@@ -209,36 +209,6 @@ def latest(
     with door(topic):
         found = (source.deleted(at) if deleted else source.latest(at)).orderBy("_partition", "_offset")
         rows.frame(found, format, limit=limit, whole=call.json)
-
-
-@verb(app, example="lakelog status")
-def status(
-    call: Call,
-    topic: Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="All topics when none is named.")] = None,
-    engine: Engine = "auto",
-) -> None:
-    """Show counts, log ends and what waits for a merge."""
-    lake = call.reading(topic or (), engine)
-    found: list[Any] = []
-    for name in topic or lake.topics():
-        try:
-            found.append(lake.topic(name).status())
-        except TopicNotFound:
-            if topic:
-                raise
-            # It was deleted meanwhile, or that was cut off.
-            continue
-        except LakelogError as error:
-            if error.name == UNSUPPORTED_FEATURE and engine == "auto":
-                raise
-            found.append(output.Unknown(name, in_cli(error, name)))
-    if call.json:
-        output.document({"root": lake.root, "topics": [one.to_dict() for one in found]})
-    else:
-        output.status(found)
-    wrong = [one.error for one in found if isinstance(one, output.Unknown)]
-    if wrong:
-        raise typer.Exit(wrong[0].exit_code)
 
 
 @verb(app, example="lakelog verify orders")

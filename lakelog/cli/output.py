@@ -181,7 +181,10 @@ def merged(result: Merged) -> None:
     rest = ("late", "late_after_delete", "duplicates", "invalid_versions", "ignored_deletes", "unkeyed", "remaining")
     told = [f"{getattr(result, name)} {name.replace('_', ' ')}" for name in rest if getattr(result, name)]
     told += [f"snapshot {result.snapshot}"] * bool(result.snapshot)
-    return line(f"{result.topic}: merged {count(result.records, 'record')} into version {result.version}: " + ", ".join([always, *told]))
+    line(f"{result.topic}: merged {count(result.records, 'record')} into version {result.version}: " + ", ".join([always, *told]))
+    if result.snapshot_error is not None:
+        say(f"Warning: the snapshot that was due was not taken: {result.snapshot_error['message']}")
+    return None
 
 
 def created(result: TopicDescription) -> None:
@@ -251,12 +254,12 @@ def status(topics: Sequence[TopicStatus | Unknown]) -> None:
         if one.cleaning is not None and (
             one.cleaning.dirty_ratio or one.cleaning.tombstones_due or one.cleaning.cleaned_age_ms is not None
         ):
-            line(f"{one.topic}: {_cleaning(one.cleaning)}.")
+            line(f"{one.topic}: {cleaning(one.cleaning)}.")
         if one.intent is not None:
             say(f"{one.topic}: the operation {one.intent} was begun and is not finished; the next command that writes finishes it.")
 
 
-def _cleaning(one: CleaningStatus) -> str:
+def cleaning(one: CleaningStatus) -> str:
     """What there is for the cleaner to do, and what it did last."""
     told = [f"the log holds {count(one.log_bytes, 'octet')}", f"{one.dirty_ratio:.0%} of the closed segments dirty"]
     told += [f"{count(one.tombstones_due, 'tombstone')} due"] * bool(one.tombstones_due)

@@ -133,21 +133,27 @@ def _committed(result: Committed) -> None:
 
 @verb(readers, example="lakelog lag orders")
 def lag(
-    call: Call, topic: Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="All topics when none is named.")] = None
+    call: Call,
+    topic: Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="All topics when none is named.")] = None,
+    cleaning: Annotated[bool, typer.Option("--cleaning", help="Tell what there is to clean too, at the cost of more Spark jobs.")] = False,
 ) -> None:
     """Show how far registered groups of readers are behind the log's end."""
     lake = call.lake(topic or ())
     found: list[Lag] = []
     for name in topic or lake.topics():
         try:
-            found.append(lake.topic(name).lag())
+            found.append(lake.topic(name).lag(cleaning=cleaning))
         except TopicNotFound:
             if topic:
                 raise
     if call.json:
         return output.document({"root": lake.root, "topics": [one.to_dict() for one in found]})
     columns = ["topic", "group", "position", "behind", "records", "waiting", "state", "holds the log for"]
-    return output.table(columns, [row for one in found for row in _lag_rows(one, lake.clock())])
+    output.table(columns, [row for one in found for row in _lag_rows(one, lake.clock())])
+    for one in found:
+        if one.cleaning is not None:
+            output.line(f"{one.topic}: {output.cleaning(one.cleaning)}.")
+    return None
 
 
 def _lag_rows(lag: Lag, now: int) -> list[list[Any]]:

@@ -1,4 +1,4 @@
-"""The verbs on a topic's sources, and all that is due for it in one go."""
+"""The verbs on a topic's sources, all that is due for it in one go, and where topics stand."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakelog.cli import output, told
-from lakelog.cli.context import Call, Name, verb
+from lakelog.cli.context import Call, Engine, Name, verb
 from lakelog.cli.failure import failure, in_cli
-from lakelog.errors import InvalidRequest, LakelogError
+from lakelog.errors import UNSUPPORTED_FEATURE, InvalidRequest, LakelogError, TopicNotFound
 
 if TYPE_CHECKING:
     from lakelog.cli.settings import Settings
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lakelog.running.run import Watcher
     from lakelog.running.sources import Source
     from lakelog.running.steps import Tell
-    from lakelog.running_results import Step
+    from lakelog.running_results import Run, Step
 
 From = Annotated[
     list[str] | None, typer.Option("--from", metavar="DIRECTORY", help="Take each file of a directory once; else lakelog.toml's sources.")
@@ -77,6 +77,11 @@ def append_from(call: Call, topic: str, directories: Sequence[str], written: Map
     return None
 
 
+Wait = Annotated[
+    str | None, typer.Option(metavar="TIME", help="Where another run is under way, wait so long: '10 minutes'; else refused with 75.")
+]
+
+
 def run(
     call: Call,
     topic: Name,
@@ -85,33 +90,64 @@ def run(
     metrics_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write figures for node-exporter's textfile collector there.")
     ] = None,
+    wait: Wait = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing of how it goes on.")] = False,
 ) -> None:
     """Do all that is due for a topic: append from its sources, merge, snapshot, clean, check.
 
-    Stops at the first step that is refused, with its exit code. Safe to run again, and beside another run.
+    Stops at the first step that is refused, with its exit code. Safe to run again. One run of a topic at a time: a second one is refused (75),
+    or waits.
     """
-    from lakelog.running import report_files
+    from lakelog.lake.lake import system_clock
+    from lakelog.running.run import not_begun
     from lakelog.running.run import run as run_topic
-
-    report_files.require_writable("--report", report)
-    report_files.require_writable("--metrics-file", metrics_file)
-    sources = sources_of(call.settings(), topic, source or [], {}, needed=False)
-    lake = call.lake([topic], writing=True)
 
     def as_error(error: BaseException) -> LakelogError:
         if call.debug:
             traceback.print_exception(error)
         return in_cli(failure(error, call.signals.received), topic)
 
+    try:
+        sources, lake, wait_ms = _begun(call, topic, source or [], report, metrics_file, wait)
+    except BaseException as error:
+        call.signals.defer()
+        root = _root(call)
+        return _told(call, not_begun(root, topic, as_error(error), clock=system_clock, report=report, metrics=metrics_file))
     made = run_topic(
         lake, topic, sources, watcher=_watcher(call, lake, topic, quiet), signals=call.signals, as_error=as_error,
-        report=report, metrics=metrics_file,
+        report=report, metrics=metrics_file, wait_ms=wait_ms,
     )  # fmt: skip
+    return _told(call, made)
+
+
+def _begun(
+    call: Call, topic: str, directories: Sequence[str], report: Path | None, metrics: Path | None, wait: str | None
+) -> tuple[list[Source], Lake, int]:
+    """What a run needs before its first step: sources, the lake, how long to wait."""
+    from lakelog.model.snapshot_id import keep_ms
+    from lakelog.running import report_files
+
+    report_files.require_writable("--report", report)
+    report_files.require_writable("--metrics-file", metrics)
+    wait_ms = keep_ms(wait, what="--wait") or 0
+    sources = sources_of(call.settings(), topic, directories, {}, needed=False)
+    return sources, call.lake([topic], writing=True), wait_ms
+
+
+def _root(call: Call) -> str:
+    """Where the lake is, as far as that can be told."""
+    try:
+        return call.settings().lake_root()
+    except LakelogError:
+        return call.root or ""
+
+
+def _told(call: Call, made: Run) -> None:
+    """A run's report, and its exit code."""
     if call.json:
         output.line(made.to_json())
-    if isinstance(made.recorded, str):
-        output.say(f"Warning: the run was not recorded in {lake.root}: {made.recorded}")
+    if isinstance(made.recorded, str) and made.steps:
+        output.say(f"Warning: the run was not recorded in {made.root}: {made.recorded}")
     if made.error is not None:
         output.say(f"Error ({made.error['error']}): {' '.join(str(made.error['message']).split())}")
         raise typer.Exit(made.exit_code)
@@ -135,9 +171,61 @@ def _watcher(call: Call, lake: Lake, topic: str, quiet: bool) -> Watcher:
         say(told.step(topic, step))
         sys.stdout.flush()
 
-    return Watcher(during, after)
+    return Watcher(during, after, output.say)
+
+
+def status(
+    call: Call,
+    topic: Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="All topics when none is named.")] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write a page there: growth, lag, runs, snapshots, verdicts.")
+    ] = None,
+    engine: Engine = "auto",
+) -> None:
+    """Show counts, log ends, what waits for a merge, and what there is to clean."""
+    from lakelog.running import charts, report_files
+
+    if html is not None:
+        report_files.require_writable("--html", html)
+        charts.require()
+    lake = call.reading(topic or (), engine)
+    found: list[Any] = []
+    for name in topic or lake.topics():
+        try:
+            found.append(lake.topic(name).status())
+        except TopicNotFound:
+            if topic:
+                raise
+            # It was deleted meanwhile, or that was cut off.
+            continue
+        except LakelogError as error:
+            if error.name == UNSUPPORTED_FEATURE and engine == "auto":
+                raise
+            found.append(output.Unknown(name, in_cli(error, name)))
+    if html is not None:
+        _page(lake, found, html)
+    if call.json:
+        output.document({"root": lake.root, "topics": [one.to_dict() for one in found], **({"html": str(html)} if html else {})})
+    elif html is not None:
+        output.line(f"{html}: {output.count(len(found), 'topic')} of {lake.root}")
+    else:
+        output.status(found)
+    wrong = [one.error for one in found if isinstance(one, output.Unknown)]
+    if wrong:
+        raise typer.Exit(wrong[0].exit_code)
+
+
+def _page(lake: Lake, found: Sequence[Any], file: Path) -> None:
+    """The status page, by the lane that told where the topics stand."""
+    from lakelog.running import page
+    from lakelog.running.overview import overview
+    from lakelog.running.table_reader import NativeReader, SparkReader
+
+    reader = SparkReader(lake.spark) if lake.has_session else NativeReader()
+    page.write(str(file), overview(lake, reader, {one.topic: getattr(one, "error", one) for one in found}))
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file to the command line."""
+    verb(app, example="lakelog status")(status)
     verb(app, example="lakelog run orders")(run)

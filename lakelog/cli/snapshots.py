@@ -218,6 +218,9 @@ def clean(
             told.cleaned(done[-1])
     if call.json:
         output.document(done[0].to_dict() if len(done) == 1 else {"cleaned": [one.to_dict() for one in done]})
+    stopped = next((one.failure for one in done if one.failure is not None), None)
+    if stopped is not None:
+        raise typer.Exit(stopped.exit_code)
 
 
 def erase(

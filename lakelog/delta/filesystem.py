@@ -9,6 +9,7 @@ import shutil
 import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from lakelog.delta.errors import condition_of
 from lakelog.delta.location import address, on_this_disk
@@ -31,9 +32,29 @@ def filesystem(location: str) -> tuple[Any, str]:
         path = local_path(location)
         if path is not None:
             return fs.LocalFileSystem(), path
-        return fs.FileSystem.from_uri(re.sub(r"^s3[an]://", "s3://", location))  # type: ignore[no-any-return]
+        return fs.FileSystem.from_uri(_as_uri(location))  # type: ignore[no-any-return]
     except Exception as error:
         raise InvalidRequest(f"{location}: pyarrow cannot open this file system: {error}") from error
+
+
+def _as_uri(location: str) -> str:
+    """A location as Hadoop writes it, where every sign of a name stands for itself, as a URI; options of pyarrow (``?region=…``) stay."""
+    place, mark, options = location.partition("?")
+    if mark and not re.match(r"[a-z_]+=", options):
+        place, options = location, ""
+    store, path = re.match(r"([^:/]+:(?://[^/]*)?)(.*)", place, re.DOTALL).groups()  # type: ignore[union-attr]
+    return re.sub(r"^s3[an]://", "s3://", store) + quote(path) + (f"?{options}" if options else "")
+
+
+def is_file(location: str) -> bool:
+    """Whether a path or URI names a file as it is written, no pattern; False where that cannot be told from here."""
+    from pyarrow import fs
+
+    try:
+        system, path = filesystem(location)
+        return bool(system.get_file_info(path).type == fs.FileType.File)
+    except (InvalidRequest, OSError):
+        return False
 
 
 def names_in(spark: SparkSession, folder: str) -> list[str]:

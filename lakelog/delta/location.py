@@ -22,12 +22,16 @@ if TYPE_CHECKING:
 _defaults: weakref.WeakKeyDictionary[SparkSession, str] = weakref.WeakKeyDictionary()
 
 
-def on_this_disk(spark: SparkSession, location: str) -> str | None:
+def on_this_disk(spark: SparkSession | None, location: str) -> str | None:
     """The path behind a location, where it certainly is one of this machine (a mounted one too); else None.
+
+    Without a session a path without a scheme is one of this machine: there is no Spark whose default file system it could be in.
 
     Cost: none, but the first call of a session asks Spark once, without a job.
     """
     path = local_path(location)
+    if spark is None:
+        return path
     if path is None or not _shares_this_disk(spark):
         return None
     return path if path != location or _default(spark).startswith("file:") else None

@@ -39,13 +39,13 @@ _locks: dict[str, _TableLock] = {}
 
 
 @contextlib.contextmanager
-def held(spark: SparkSession, table: TableRef, *, creating: bool = False) -> Iterator[None]:
+def held(spark: SparkSession | None, table: TableRef, *, creating: bool = False) -> Iterator[None]:
     """Hold a table's lock: no other process and no other thread of this one commits to it with lakelog. A thread may hold it repeatedly.
 
     A thread that holds it must not wait for another table's.
 
     Args:
-        spark: the session.
+        spark: the session; None where delta-rs writes.
         table: the table; without effect where there is no lock for it.
         creating: the lake's folder may have to be made.
 
@@ -66,7 +66,7 @@ def held(spark: SparkSession, table: TableRef, *, creating: bool = False) -> Ite
         lock.release()
 
 
-def lock_file(spark: SparkSession, table: TableRef) -> str | None:
+def lock_file(spark: SparkSession | None, table: TableRef) -> str | None:
     """The file of a table's lock: ``root/_lakelog/locks/orders.bronze`` for ``root/orders/bronze``; None where there is none."""
     path = None if table.path is None else on_this_disk(spark, table.path)
     if path is None:

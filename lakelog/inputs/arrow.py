@@ -37,6 +37,7 @@ def frame(spark: SparkSession, source: Any) -> DataFrame:
     import pyarrow
 
     table, problems = _table(source)
+    require_distinct(table.schema.names)
     schema = readable(table.schema)
     parts = [normalized(batch, schema) for batch in table.to_batches()]
     whole = pyarrow.Table.from_batches(parts, pyarrow.schema([*schema, pyarrow.field(PROBLEM, pyarrow.string())]))
@@ -45,6 +46,20 @@ def frame(spark: SparkSession, source: Any) -> DataFrame:
         merged = [one or other for one, other in zip(known, problems, strict=True)]
         whole = whole.set_column(len(schema), PROBLEM, pyarrow.array(merged, pyarrow.string()))
     return spark.createDataFrame(whole, schema=ddl(whole.schema))
+
+
+def require_distinct(names: Sequence[str]) -> None:
+    """Refuse columns that Spark cannot tell apart.
+
+    Raises:
+        InvalidRequest: naming one.
+    """
+    folded = [name.lower() for name in names]
+    twice = next((name for name in names if folded.count(name.lower()) > 1), None)
+    if twice is not None:
+        raise InvalidRequest(
+            f"The column {twice} is there twice (case does not count). Give each column a name of its own.", columns=[twice]
+        )
 
 
 def _table(source: Any) -> tuple[pyarrow.Table, Sequence[str | None]]:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
+import logging
+import os
+import stat
 from dataclasses import dataclass
-from typing import Any
 
 from lakelog.delta.filesystem import filesystem
 from lakelog.errors import InvalidRequest, NotFound, NotReady
 from lakelog.inputs.identity import BLOCK
+from lakelog.model.names import local_path
 
 # So much of a text file may be its first line.
 HEAD_MOST = 1 << 16
+# What a Delta table has, and a directory of files has not.
+LOG = "_delta_log"
 
 
 @dataclass(frozen=True)
@@ -33,32 +40,93 @@ class Content:
 
 
 def listed(directory: str, *, recursive: bool) -> list[File]:
-    """The files of a directory, by name.
+    """The files of a directory, by name. Links to files are files; links to folders are not followed, so that no file is met twice.
 
     Raises:
         NotFound: there is no such directory.
-        InvalidRequest: its file system cannot be opened, or it is a Delta table.
+        InvalidRequest: its file system cannot be opened, it is a Delta table, or a file's name is no text.
         NotReady: it cannot be listed.
     """
+    path = local_path(directory)
+    try:
+        found = _in_store(directory, recursive) if path is None else _on_this_machine(directory, path, recursive)
+    except OSError as error:
+        raise NotReady(f"{directory} cannot be listed: {error}. Nothing was written.") from error
+    return sorted(found, key=lambda one: one.name)
+
+
+def _in_store(directory: str, recursive: bool) -> list[File]:
+    """The files of a directory of an object store."""
     from pyarrow import fs
 
     system, path = filesystem(directory)
     path = path.rstrip("/")
+    if system.get_file_info(path or "/").type != fs.FileType.Directory:
+        raise _missing(directory)
+    found = system.get_file_info(fs.FileSelector(path or "/", recursive=recursive))
+    if any(one.base_name == LOG for one in found):
+        raise _table(directory)
+    names = {one.path[len(path) :].lstrip("/"): one for one in found if one.type == fs.FileType.File}
+    return [File(name, _below(directory, name), int(one.size), int(one.mtime_ns or 0)) for name, one in names.items()]
+
+
+def _on_this_machine(directory: str, path: str, recursive: bool) -> list[File]:
+    """The files of a directory of this machine's disk."""
+    if not os.path.isdir(path):
+        raise _missing(directory)
+    found = []
+    for folder, folders, names in os.walk(path, onerror=_raise, followlinks=False):
+        if LOG in folders:
+            raise _table(directory)
+        linked = [name for name in folders if recursive and os.path.islink(os.path.join(folder, name))]
+        if linked:
+            logging.getLogger("lakelog").warning("%s: links to folders are not followed: %s", folder, ", ".join(sorted(linked)))
+        for file in names:
+            whole = os.path.join(folder, file)
+            name = os.path.relpath(whole, path)
+            if not _is_text(name):
+                raise InvalidRequest(f"{whole!r}: the name of this file is no UTF-8 text. Nothing was written. Give it another name.")
+            # A link to nothing, or to itself, and what was removed meanwhile are no files; neither are pipes and sockets.
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                said = _stat(whole)
+                if said is not None and stat.S_ISREG(said.st_mode):
+                    found.append(File(name, _below(directory, name), said.st_size, said.st_mtime_ns))
+        if not recursive:
+            break
+    return found
+
+
+def _stat(path: str) -> os.stat_result | None:
     try:
-        if system.get_file_info(path or "/").type != fs.FileType.Directory:
-            raise NotFound(f"{directory}: there is no such directory. Nothing was written.")
-        found = system.get_file_info(fs.FileSelector(path or "/", recursive=recursive))
+        return os.stat(path)
     except OSError as error:
-        raise NotReady(f"{directory} cannot be listed: {error}. Nothing was written.") from error
-    if any(one.base_name == "_delta_log" for one in found):
-        raise InvalidRequest(f"{directory} is a Delta table, and its files are not what it holds: name it as a table. Nothing was written.")
-    files = [_file(directory, path, one) for one in found if one.type == fs.FileType.File]
-    return sorted(files, key=lambda one: one.name)
+        if error.errno == errno.ELOOP:
+            return None
+        raise
 
 
-def _file(directory: str, path: str, info: Any) -> File:
-    name = info.path[len(path) :].lstrip("/")
-    return File(name, f"{directory.rstrip('/')}/{name}", int(info.size), int(info.mtime_ns or 0))
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _below(directory: str, name: str) -> str:
+    return f"{directory.rstrip('/')}/{name}"
+
+
+def _missing(directory: str) -> NotFound:
+    return NotFound(f"{directory}: there is no such directory. Nothing was written.")
+
+
+def _table(directory: str) -> InvalidRequest:
+    return InvalidRequest(f"{directory} is a Delta table, and its files are not what it holds: name it as a table. Nothing was written.")
 
 
 def content_of(file: File) -> Content:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import tables
+from lakelog.delta.filesystem import is_file
 from lakelog.delta.plans import repeats
 from lakelog.errors import InvalidRequest
 from lakelog.inputs import arrow, csv, parquet
@@ -24,6 +25,7 @@ from lakelog.inputs.fitting import WIDER, fitted, in_utc
 from lakelog.inputs.ndjson import from_lines, from_records
 from lakelog.inputs.texts import instant_of, spells
 from lakelog.model.config import did_you_mean
+from lakelog.model.names import local_path
 from lakelog.model.records import (
     FLAT_FIELDS,
     HEADERS,
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 
 FORMATS = {"ndjson": "ndjson", "jsonl": "ndjson", "json": "ndjson", "csv": "csv", "parquet": "parquet"}
 ORDER = ("src", "block", "row_order")
+# Signs of Hadoop's patterns.
+PATTERN = re.compile(r"([\[\]{}*?\\])")
 # Columns put beside those of a frame or file, whose fields may have any name.
 SRC, BLOCK, ROW_ORDER, LINE, CORRUPT, SET = (f"__lakelog_{name}" for name in ("src", "block", "row_order", "line", "corrupt", "set"))
 
@@ -138,7 +142,7 @@ def file_format(paths: Sequence[str], stated: str | None) -> str:
 
 
 def readable(path: str) -> str:
-    """A path as Spark reads exactly this one.
+    """A path as Spark reads exactly this one, where there is a file or folder of that name; else it may be a pattern.
 
     Raises:
         InvalidRequest: a name that Spark takes for hidden: it would read nothing, and say nothing.
@@ -146,7 +150,8 @@ def readable(path: str) -> str:
     name = os.path.basename(path.rstrip("/"))
     if name.startswith(("_", ".")) and name.strip("."):
         raise InvalidRequest(f"{path}: Spark passes over files whose names begin with _ or a dot. Give it another name.")
-    return re.sub(r"([\[\]{}*?\\])", r"\\\1", path) if os.path.exists(path) else path
+    escaped = PATTERN.sub(r"\\\1", path)
+    return escaped if escaped != path and (os.path.exists(local_path(path) or "") or is_file(path)) else path
 
 
 def from_csv(spark: SparkSession, paths: Sequence[str], types: Types, how: CsvOptions, raw: bool = False) -> DataFrame:
@@ -184,6 +189,7 @@ def from_frame(frame: DataFrame, types: Types, raw: bool = False) -> DataFrame:
     from pyspark.sql.types import StructType
 
     schema, added = frame.schema, [name for name in (SRC, CORRUPT) if name in frame.columns]
+    arrow.require_distinct(schema.names)
     place = [F.col(SRC) if SRC in added else F.lit(None).cast("string").alias(SRC), F.lit(0).cast("bigint").alias(BLOCK)]
     own = StructType([field for field in schema.fields if field.name not in added])
     shown = frame.select(*place, *[CORRUPT] * (CORRUPT in added), *[F.col(_tick(name)) for name in own.names])

@@ -29,20 +29,23 @@ def lines(records: Iterable[Any], kinds: Mapping[str, DataType]) -> Iterator[str
         InvalidRequest: something is not a record.
         InvalidRecords: a record holds what no line can.
     """
+    maps = any("map<" in kind.simpleString() for kind in kinds.values())
     for number, record in enumerate(records):
         if not isinstance(record, Mapping):
             raise InvalidRequest(f"Record {number} is a {type(record).__name__}: append takes records as dicts.")
         try:
-            yield line(record, kinds)
+            yield line(record, kinds, maps=maps)
         except (TypeError, ValueError, RecursionError) as error:
             says = str(error) if not isinstance(error, UnicodeEncodeError) else "has half of a surrogate pair, which is no text"
             problem = {"record": number, "reason": says}
             raise InvalidRecords(f"record {number}: {says}. Nothing of the batch was written.", problems=[problem], count=1) from error
 
 
-def line(record: Mapping[str, Any], kinds: Mapping[str, DataType]) -> str:
-    """A record as a line of NDJSON."""
+def line(record: Mapping[str, Any], kinds: Mapping[str, DataType], *, maps: bool = False) -> str:
+    """A record as a line of NDJSON; ``maps``: there is a MAP in a type, whose names must be texts: json makes texts of them."""
     try:
+        if maps:
+            raise TypeError
         text = json.dumps(record, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError):
         members = [f"{json.dumps(str(name))}: {_member(str(name), value, kinds)}" for name, value in record.items()]

@@ -39,8 +39,8 @@ def run(verb: str, arguments: Sequence[str] | None = None) -> int:
     if not ended:
         # The signal came before the run had begun.
         sys.stdout.write(json.dumps({"error": Interrupted.name}) + "\n")
-    code = ended[0].exit_code if ended else 0
-    return code or (128 + signals.received if signals.received else 0)
+        return 128 + signals.received if signals.received else LakelogError.exit_code
+    return ended[0].exit_code
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

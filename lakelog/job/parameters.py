@@ -59,6 +59,7 @@ def _parser() -> Parser:
     run = verb("run", "All that is due: append from the sources of lakelog.toml, merge, snapshot, clean, check.")
     run.add_argument("--report", type=_stated, help="a file that gets the report too")
     run.add_argument("--metrics-file", type=_stated, help="a file that gets figures for node-exporter")
+    run.add_argument("--wait", type=_stated, help="how long to wait where another run is under way: '10 minutes'; else refused with 75")
 
     append = verb("append", "Append files, as one batch, once however often it is run; else what is new in the sources of lakelog.toml.")
     append.add_argument("--format", choices=["ndjson", "csv", "parquet"], help="else by the names of the files")

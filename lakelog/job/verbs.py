@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import traceback
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakelog.cli.settings import load
-from lakelog.errors import Conflict, GateFailed, InvalidRequest, LakelogError
+from lakelog.errors import GateFailed, InvalidRequest, LakelogError
+from lakelog.model.snapshot_id import keep_ms
+from lakelog.running.interrupt import Signals
 
 if TYPE_CHECKING:
     from lakelog.cli.settings import Settings
     from lakelog.lake.lake import Lake
-    from lakelog.running.interrupt import Signals
     from lakelog.running.sources import Source
     from lakelog.topic import Topic
 
@@ -31,12 +33,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Work:
-    """What a verb works with: its parameters, the lake, what ``lakelog.toml`` says, and the signals that may end it."""
+    """What a verb works with: its parameters, the lake, and what ``lakelog.toml`` says."""
 
     given: Namespace
     lake: Lake
     settings: Settings
-    signals: Signals | None
 
     @property
     def topic(self) -> Topic:
@@ -51,12 +52,11 @@ class Work:
 
 def perform(given: Namespace, signals: Signals | None = None) -> Outcome:
     """Open the lake and run the verb; an error of lakelog's is an outcome too."""
+    if given.verb == "run":
+        return _run(given, signals or Signals())
     try:
         settings = load(root=given.root, config=given.config)
-        lake = settings.open_lake()
-        if signals is not None:
-            signals.started(lake.spark)
-        return _VERBS[given.verb](Work(given, lake, settings, signals))
+        return _VERBS[given.verb](Work(given, settings.open_lake(), settings))
     except LakelogError as error:
         return failed(error)
 
@@ -66,11 +66,31 @@ def failed(error: LakelogError) -> Outcome:
     return Outcome(json.dumps(error.to_dict(), default=str), error.exit_code, error.name, str(error))
 
 
-def _run(work: Work) -> Outcome:
-    from lakelog.running.run import run
+def _run(given: Namespace, signals: Signals) -> Outcome:
+    """All that is due; reported by the run itself, where it could not begin too."""
+    from lakelog.lake.lake import system_clock
+    from lakelog.running.run import not_begun, run
 
-    given = work.given
-    made = run(work.lake, given.topic, work.sources, signals=work.signals, report=given.report, metrics=given.metrics_file)
+    def as_error(error: BaseException) -> LakelogError:
+        # A defect: whoever mends it needs to know where.
+        if isinstance(error, Exception) and not isinstance(error, LakelogError) and signals.received is None:
+            traceback.print_exception(error)
+        return signals.as_error(error)
+
+    files = {"report": given.report, "metrics": given.metrics_file}
+    root = given.root or ""
+    try:
+        wait_ms = keep_ms(given.wait, what="--wait") or 0
+        settings = load(root=given.root, config=given.config)
+        root = settings.root or root
+        lake = settings.open_lake()
+        signals.started(lake.spark)
+    except BaseException as error:
+        signals.defer()
+        made = not_begun(root, given.topic, as_error(error), clock=system_clock, **files)
+    else:
+        sources = settings.sources.get(given.topic, ())
+        made = run(lake, given.topic, sources, signals=signals, as_error=as_error, wait_ms=wait_ms, **files)
     said = made.error or {}
     return Outcome(made.to_json(), made.exit_code, str(said.get("error", "")), str(said.get("message", "")))
 
@@ -117,18 +137,19 @@ def _check(work: Work) -> Outcome:
 def _clean(work: Work) -> Outcome:
     topic, given = work.topic, work.given
     cleaned = topic.clean(dry_run=given.dry_run, force=given.force, max_bytes=given.max_bytes)
-    # A partition that could not be cleaned is named in the report; a run again goes on with it.
-    stopped = [f"partition {one.partition}: {one.error}" for one in cleaned.partitions if one.error]
-    if not stopped:
+    # A partition that could not be cleaned is named in the report; where others were first, a run again goes on with it.
+    stopped = cleaned.failure
+    if stopped is None:
         return Outcome(cleaned.to_json())
-    return Outcome(cleaned.to_json(), Conflict.exit_code, Conflict.name, f"{given.topic}: {'; '.join(stopped)}")
+    return Outcome(cleaned.to_json(), stopped.exit_code, stopped.name, str(stopped))
 
 
 def _maintain(work: Work) -> Outcome:
     return Outcome(work.topic.maintain().to_json())
 
 
+# Beside `_run`.
 _VERBS: dict[str, Callable[[Work], Outcome]] = {
-    "run": _run, "append": _append, "merge": _merge, "snapshot": _snapshot, "restore": _restore,
+    "append": _append, "merge": _merge, "snapshot": _snapshot, "restore": _restore,
     "check": _check, "clean": _clean, "maintain": _maintain,
 }  # fmt: skip

@@ -84,6 +84,11 @@ class Lake(LakeSnapshots, LakeImport):
             raise needs_spark("This verb", self.root)
         return self._session
 
+    @property
+    def has_session(self) -> bool:
+        """Whether Spark answers; else this process does, without Java."""
+        return self._session is not None
+
     def __repr__(self) -> str:
         return f"<Lake {self.root}>"
 

@@ -1,4 +1,6 @@
-"""A lake's own table: what makes a root a lake. Its rows are the runs of jobs; its properties hold the lake's defaults and list its topics."""
+"""A lake's own table: what makes a root a lake. Its rows are runs and their leases (``verb``: run, lease); its properties hold the lake's
+defaults and list its topics.
+"""
 
 from __future__ import annotations
 

@@ -82,6 +82,14 @@ def status(log: TopicLog, name: str, *, now: int) -> tuple[TopicStatus, int]:
     return status_of(log, name, state, end, held, records, age), due
 
 
+def tombstones_due(log: TopicLog, *, now: int) -> int:
+    """How many of silver's tombstones are at their delete horizon. Cost: one small Spark job, over that column."""
+    from pyspark.sql import functions as F
+
+    with tables.door(log.silver):
+        return silver.rows(log).filter(F.unix_millis("delete_horizon") <= now).count()
+
+
 def status_of(
     log: TopicLog, name: str, state: Progress, end: LogEnd, held: Mapping[bool, int], records: int, age: int | None
 ) -> TopicStatus:

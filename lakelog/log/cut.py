@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from lakelog.delta import tables
 from lakelog.delta.commits import carries, carrying, marked, signed
 from lakelog.delta.lock import LOCKED
-from lakelog.delta.statement import committing, during, interpreted
+from lakelog.delta.statement import committing, during
 from lakelog.errors import Conflict
+from lakelog.log import withdrawn
 from lakelog.log.guard import state_condition
 from lakelog.log.notes import note
 from lakelog.log.rows import control_frame, log_rows
@@ -50,11 +50,19 @@ class Cut:
 
 
 def cut(
-    log: TopicLog, end: LogEnd, states: Mapping[int, PartitionState], cuts: Mapping[int, Cut], more: Sequence[tuple[Any, ...]], *, now: int
+    log: TopicLog,
+    end: LogEnd,
+    states: Mapping[int, PartitionState],
+    cuts: Mapping[int, Cut],
+    more: Sequence[tuple[Any, ...]],
+    epochs: Mapping[int, int],
+    *,
+    now: int,
 ) -> bool:
     """Remove all rows at and beyond an offset of each partition and write new state rows, in one MERGE.
 
-    Tokens whose records go are forgotten with them: their batches may be appended again.
+    Tokens whose records go are forgotten with them: their batches may be appended again. Entries of the ledger of sources are put aside, and
+    come back with their records (withdrawn.py).
 
     Args:
         log: the topic's log.
@@ -62,6 +70,7 @@ def cut(
         states: partition to its new state.
         cuts: partition to what happens to it.
         more: control rows that come with it.
+        epochs: partition to the generation of the last record that is restored.
         now: the time in milliseconds.
 
     Returns:
@@ -72,10 +81,12 @@ def cut(
 
     Cost: the files with what goes are read, and written again where other rows are in them; the token rows are read.
     """
-    rows = [*(state_row(state, log.uuid) for state in states.values()), *more]
+    places = {index: (one.leave, one.end, epochs.get(index)) for index, one in cuts.items()}
+    gone, ledger = withdrawn.changes(log, places, max(state.epoch for state in states.values()))
+    rows = [*(state_row(state, log.uuid) for state in states.values()), *more, *ledger]
     kinds = "m_segment_low BIGINT, m_segment_high BIGINT, m_low BIGINT, m_high BIGINT"
     ranges: list[Range] = [(index, 0, MOST, one.drop, MOST) for index, one in sorted(cuts.items())]
-    ranges += [(TOKEN_PARTITION, segment, segment, place, place) for segment, place in _tokens(log, cuts)]
+    ranges += [(TOKEN_PARTITION, segment, segment, place, place) for segment, place in gone]
     never = [f"CAST({number} AS BIGINT) AS {name}" for number, name in zip((1, 0, 1, 0), _names(kinds), strict=True)]
     written = control_frame(log.spark, log.types, rows, now)
     source = written.selectExpr("*", *never).unionByName(
@@ -127,18 +138,3 @@ def remove(log: TopicLog, where: str, *, user_metadata: str) -> None:
 
 def _names(ddl: str) -> list[str]:
     return [column.split()[0] for column in ddl.split(",")]
-
-
-def _tokens(log: TopicLog, cuts: Mapping[int, Cut]) -> list[tuple[int, int]]:
-    """(segment, offset) of the token rows that answer with offsets which go."""
-    from pyspark.sql import functions as F
-
-    rows = tables.read(log.spark, log.table).filter((F.col("partition") == TOKEN_PARTITION) & (F.col("segment") >= 0))
-    with tables.door(log.table), interpreted(log.spark):
-        found = rows.select("segment", "offset", "control").collect()
-    gone = []
-    for row in found:
-        offsets = json.loads(row["control"])["offsets"]
-        if any(span[1] > cuts[int(index)].leave for index, span in offsets.items() if int(index) in cuts):
-            gone.append((int(row["segment"]), int(row["offset"])))
-    return sorted(set(gone))

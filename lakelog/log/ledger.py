@@ -2,7 +2,8 @@
 
 An entry is a control row beside the tokens (partition -1), in one of 16 directories of its own, by its source: only appends from the same source
 conflict. Unlike a token it is never forgotten; a restore that cuts the records out of the log takes the entry with them, so that the file may be
-taken again. Cleaning and truncating the log leave it. A topic that is imported begins with an empty ledger, as it does without tokens.
+taken again, and one that brings the records back brings the entry back (withdrawn.py). Cleaning and truncating the log leave it. A topic that is
+imported begins with an empty ledger, as it does without tokens.
 """
 
 from __future__ import annotations
@@ -125,7 +126,9 @@ def entries(log: TopicLog, source: str) -> dict[str, Entry]:
     for row in listed:
         said = json.loads(row["control"])
         if said["source"] == source:
-            found[said["name"]] = Entry(said["name"], said["size"], said["content"], said["modified"], row["ms"], said["more"])
+            found[said["name"]] = Entry(
+                said["name"], said["size"], said["content"], said["modified"], said.get("taken", row["ms"]), said["more"]
+            )
     return found
 
 

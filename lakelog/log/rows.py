@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 RECORD_COLUMNS = ("partition", "offset", "timestamp", "key", "value", "headers", "tombstone", "epoch")
 # Of each partition: rows that fence appends (`PartitionState`), and what changes without disturbing them.
 STATE_SEGMENT, CLEANER_SEGMENT = -1, -2
+# Of partition -1: entries of the ledger that a restore took out.
+WITHDRAWN_SEGMENT = -4
 
 
 def log_rows(log: TopicLog) -> DataFrame:

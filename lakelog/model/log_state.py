@@ -39,7 +39,7 @@ class PartitionState:
         deletes_from: from this offset on, the log still holds every tombstone that was ever written.
         intent: an operation that was begun and not finished.
         rolled: segments that begin below this offset are closed, although no append has begun a new one.
-        anew: a restore to a snapshot whose records were gone began the log anew at this offset; 0 where none did.
+        forgotten: up to this offset, epochs that are not among ``epochs`` may have had other records; 0 where none had.
     """
 
     partition: int
@@ -53,7 +53,7 @@ class PartitionState:
     deletes_from: int = 0
     intent: Intent | None = None
     rolled: int = 0
-    anew: int = 0
+    forgotten: int = 0
 
     @classmethod
     def first(cls, partition: int, batch: str, *, origin: int = 0) -> PartitionState:
@@ -96,7 +96,7 @@ class PartitionState:
             before.append((last, first - 1))
         before += [(taken, first)] * (taken > last)
         changes.setdefault("rolled", min(self.rolled, first))
-        return self.next(batch, epoch=number, epochs=(*before, (number, first)), start=first, anew=first, **changes)
+        return self.next(batch, epoch=number, epochs=(*before, (number, first)), start=first, forgotten=first, **changes)
 
     @property
     def row_offset(self) -> int:
@@ -108,7 +108,7 @@ class PartitionState:
         content: dict[str, Any] = {
             "type": "state", "topic": topic, "sequence": self.sequence, "epochs": [list(pair) for pair in self.epochs], "origin": self.origin,
             "start": self.start, "cleaned": self.cleaned, "deletes_from": self.deletes_from, "rolled": self.rolled,
-            "anew": self.anew,
+            "forgotten": self.forgotten,
         }  # fmt: skip
         if self.intent is not None:
             content["intent"] = {"operation": self.intent.operation, "id": self.intent.id, "arguments": dict(self.intent.arguments)}
@@ -125,5 +125,5 @@ class PartitionState:
             partition, content["sequence"], batch or "", epoch, tuple((number, first) for number, first in content["epochs"]), content["origin"],
             content["start"], content["cleaned"], content["deletes_from"],
             Intent(intent["operation"], intent["id"], intent["arguments"]) if intent else None, content.get("rolled", 0),
-            content.get("anew", 0),
+            content.get("forgotten", 0),
         )  # fmt: skip

@@ -78,15 +78,15 @@ def cut_off(state: PartitionState, log_end: int, offset: int, epoch: int) -> tup
     """`diverged` of a partition of a topic whose epoch is ``epoch``: None where nothing that was read of it is gone.
 
     A restore leaves an epoch out of a partition's history in which it got no records that stand: who has read no further than its predecessor's
-    end has lost nothing, unless the log was begun anew there (`replaced`).
+    end has lost nothing, unless there may have been other records in it (`forgotten`).
     """
     back = diverged(state, log_end, offset, epoch)
-    return None if back is None or (back[0] == offset and not replaced(state, offset, epoch)) else back
+    return None if back is None or (back[0] == offset and not forgotten(state, offset, epoch)) else back
 
 
-def replaced(state: PartitionState, offset: int, epoch: int) -> bool:
-    """Whether what a reader of an epoch read below an offset may be other records than those of the snapshot behind which the log was begun anew."""
-    return 0 < offset <= state.anew and epoch not in dict(state.epochs)
+def forgotten(state: PartitionState, offset: int, epoch: int) -> bool:
+    """Whether what a reader of an epoch read below an offset may be other records than the log has, or had, there."""
+    return 0 < offset <= state.forgotten and epoch not in dict(state.epochs)
 
 
 def on_history(states: Mapping[int, PartitionState], log_ends: Mapping[int, int], snapshot: SnapshotPlace) -> bool:
@@ -134,7 +134,7 @@ def stands(state: PartitionState, log_end: int, offset: int, epoch: int) -> Answ
     back = cut_off(state, log_end, offset, epoch)
     if back is None:
         return Answer(VALID)
-    return Answer(SNAPSHOT) if missed(state, back[0]) or replaced(state, back[0], epoch) else Answer(DIVERGING, *back)
+    return Answer(SNAPSHOT) if missed(state, back[0]) or forgotten(state, back[0], epoch) else Answer(DIVERGING, *back)
 
 
 def fetch(state: PartitionState, log_end: int, offset: int, epoch: int, snapshots: Callable[[], Sequence[SnapshotPlace]]) -> Answer:
@@ -159,7 +159,7 @@ def fetch(state: PartitionState, log_end: int, offset: int, epoch: int, snapshot
         if epoch < oldest or (offset == state.start and epoch != oldest):
             return Answer(SNAPSHOT, snapshot=known[-1])
     back = diverged(state, log_end, offset, epoch)
-    if back is not None and replaced(state, back[0], epoch):
+    if back is not None and forgotten(state, back[0], epoch):
         return Answer(SNAPSHOT, snapshot=next(reversed(snapshots()), None))
     return Answer(VALID) if back is None else Answer(DIVERGING, *back)
 

@@ -60,7 +60,7 @@ def check_name(name: str) -> str:
     return name
 
 
-def keep_ms(keep: Keep) -> int | None:
+def keep_ms(keep: Keep, *, what: str = "keep") -> int | None:
     """How long to keep, in milliseconds: ``90 days``, ``12 hours``, ``2 weeks``, ``forever``, a timedelta, or a number of milliseconds.
 
     Raises:
@@ -73,10 +73,10 @@ def keep_ms(keep: Keep) -> int | None:
             return FOREVER
         found = re.fullmatch(r"\s*(\d+)\s*(minute|hour|day|week)s?\s*", keep.lower())
         if not found:
-            raise InvalidRequest(f"keep={keep!r}: write a number of minutes, hours, days or weeks, such as '90 days', or 'forever'.")
+            raise InvalidRequest(f"{what}={keep!r}: write a number of minutes, hours, days or weeks, such as '90 days', or 'forever'.")
         keep = int(found[1]) * UNITS[found[2]]
     if keep is not None and keep < 0:
-        raise InvalidRequest(f"keep={keep}: a snapshot cannot be kept for less than no time.")
+        raise InvalidRequest(f"{what}={keep}: a snapshot cannot be kept for less than no time.")
     return keep
 
 
@@ -133,21 +133,21 @@ def is_due(*, since_ms: int, octets: int, interval_ms: int, most_octets: int) ->
     return (interval_ms > 0 and since_ms >= interval_ms) or (most_octets > 0 and octets >= most_octets)
 
 
-def is_on(epochs: Sequence[tuple[int, int]], epoch: int, end: int, *, anew: int = 0) -> bool:
+def is_on(epochs: Sequence[tuple[int, int]], epoch: int, end: int, *, forgotten: int = 0) -> bool:
     """Whether the offsets below ``end``, the last of them of ``epoch``, belong to a log with this history (`common_end`)."""
-    return end <= common_end(epochs, epoch, end, anew=anew)
+    return end <= common_end(epochs, epoch, end, forgotten=forgotten)
 
 
-def common_end(epochs: Sequence[tuple[int, int]], epoch: int, end: int, *, anew: int = 0) -> int:
+def common_end(epochs: Sequence[tuple[int, int]], epoch: int, end: int, *, forgotten: int = 0) -> int:
     """Up to which offset a snapshot that ends at ``end`` in ``epoch`` has its records in common with a log of this history.
 
     Args:
         epochs: the history, (epoch, first offset), oldest first.
         epoch: of the snapshot's last record.
         end: the snapshot's end offset.
-        anew: where the log was begun anew behind a snapshot (0: it never was): below, only the epochs of that snapshot's history are known.
+        forgotten: up to this offset, epochs that are not among these may have had other records (`PartitionState`).
     """
-    if 0 < end <= anew and epoch not in dict(epochs):
+    if 0 < end <= forgotten and epoch not in dict(epochs):
         return min(end, epochs[0][1])
     later = [first for number, first in epochs if number > epoch]
     return min([end, *later])

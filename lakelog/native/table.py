@@ -98,6 +98,11 @@ class Table:
         with door(self.ref):
             return [_commit(found, self._folder) for found in self._opened.history(limit) if found["version"] <= self.version]
 
+    def octets(self) -> int:
+        """Octets of the files that this version consists of. Reads the Delta log alone."""
+        with door(self.ref):
+            return sum(int(one or 0) for one in self._opened.get_add_actions(flatten=True)["size_bytes"].to_pylist())
+
     def version_at(self, at: datetime.datetime) -> int:
         """The version that the table had at a time; after the newest commit, that one.
 
@@ -263,6 +268,7 @@ def _commit(found: dict[str, Any], folder: str | None) -> dict[str, Any]:
     told = found.get("operationParameters") or {}
     commit["operationParameters"] = {name: one if isinstance(one, (str, type(None))) else json.dumps(one) for name, one in told.items()}
     commit["operation"] = commit["operation"] or ""
+    commit["operationMetrics"] = {name: str(one) for name, one in (found.get("operationMetrics") or {}).items()}
     return commit
 
 

@@ -63,6 +63,8 @@ def repair(log: TopicLog, snapshots: Snapshots, *, now: int) -> Repaired:
                 tail.end,
                 number=epoch,
                 intent=intent,
+                # What a RESTORE by hand took away, or brought back, somebody may have read otherwise.
+                forgotten=tail.end,
                 cleaned=tail.end if any("missing" in text for text in problems) else tail.state.cleaned,
             )
             for index, tail in end.tails.items()

@@ -54,6 +54,9 @@ class Signals:
     def __init__(self, *, ends_session: bool = True) -> None:
         self.ends_session = ends_session
         self.received: int | None = None
+        # A signal that came when all was done but the telling.
+        self.late: int | None = None
+        self._telling = False
         self._session: SparkSession | None = None
 
     def session_ended(self) -> bool:
@@ -87,6 +90,10 @@ class Signals:
         if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == self._end:
             self._listen()
 
+    def defer(self) -> None:
+        """From here on a first signal ends nothing: all is done, and is being told. A second one ends the process at once."""
+        self._telling = True
+
     def _listen(self) -> None:
         for number in NAMES:
             signal.signal(number, self._end)
@@ -94,6 +101,9 @@ class Signals:
     def _end(self, number: int, _: FrameType | None) -> None:
         for each in NAMES:
             signal.signal(each, signal.SIG_DFL)
+        if self._telling:
+            self.late = number
+            return
         self.received = number
         if self._session is not None:
             from lakelog.delta.session import cancel, end

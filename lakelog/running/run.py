@@ -1,18 +1,13 @@
 """One run of a topic: append from its sources, merge, snapshot, clean, check; reported whatever becomes of it.
 
-A run stops at the first step that is refused, with that refusal's exit code. Every step is safe to run again and safe beside another run's: what
-decides is Delta's conflict.
+A run stops at the first step that is refused, with that refusal's exit code. Of two runs of a topic at the same time the second is refused, or
+waits (lease.py). That is a courtesy: every step is safe to run again and safe beside another run's, what decides is Delta's conflict.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import hashlib
-import importlib.metadata
-import json
 import logging
-import platform
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -23,11 +18,11 @@ from typing import Any
 
 from lakelog.errors import LakelogError
 from lakelog.lake.lake import Lake
-from lakelog.latest.progress import progress
-from lakelog.log.tail import log_end
 from lakelog.model.records import as_datetime
-from lakelog.running import report_files, runs
+from lakelog.running import lease, report_files, runs
 from lakelog.running.interrupt import Signals
+from lakelog.running.lease import LEASE_MS, Lease
+from lakelog.running.provenance import configuration, place, versions
 from lakelog.running.sources import Source
 from lakelog.running.steps import STEPS, Outcome, Tell, Work
 from lakelog.running_results import DONE, FAILED, INTERRUPTED, Run, Step
@@ -38,10 +33,11 @@ LOGGER = logging.getLogger("lakelog")
 
 @dataclass(frozen=True)
 class Watcher:
-    """Who is told how a run goes on: ``during`` a step, which gives a function that is told (done, in all); ``after`` it."""
+    """Who is told how a run goes on: ``during`` a step, which gives a function that is told (done, in all); ``after`` it; for whom it ``waits``."""
 
     during: Callable[[str], AbstractContextManager[Tell]]
     after: Callable[[Step], None]
+    waits: Callable[[str], None] = lambda text: None
 
 
 @contextlib.contextmanager
@@ -64,6 +60,7 @@ class _Course:
     octets: dict[str, int] = field(default_factory=dict)
     retries: list[dict[str, str]] = field(default_factory=list)
     step: str = ""
+    lease: Lease | None = None
 
 
 def run(
@@ -76,6 +73,8 @@ def run(
     as_error: Callable[[BaseException], LakelogError] | None = None,
     report: str | PathLike[str] | None = None,
     metrics: str | PathLike[str] | None = None,
+    wait_ms: int = 0,
+    lease_ms: int = LEASE_MS,
 ) -> Run:
     """Do what is due for a topic.
 
@@ -88,13 +87,16 @@ def run(
         as_error: makes an error with an exit code of whatever ended it; else ``signals`` do.
         report: a file that gets the report as JSON.
         metrics: a file that gets figures for node-exporter.
+        wait_ms: for how long to wait where another run of the topic is under way; 0 is refused at once (Conflict, RUN_IN_PROGRESS).
+        lease_ms: for how long others are to wait for this one, unless it prolongs that: a run that vanishes without a word holds up no longer.
 
-    Gives: the report, of a run that failed or was interrupted too: see its ``outcome``, ``exit_code`` and ``error``.
+    Gives: the report, of a run that failed or was interrupted too: see its ``outcome``, ``exit_code`` and ``error``. A signal that comes when
+    every step is done changes nothing any more.
 
     Raises:
         InvalidRequest: a file cannot be written; nothing was done.
 
-    Cost: that of its steps; beside them four small Spark jobs and a commit on the lake's table of runs.
+    Cost: that of its steps; beside them six small Spark jobs and two commits on the lake's table of runs.
     """
     report_files.require_writable("--report", report)
     report_files.require_writable("--metrics-file", metrics)
@@ -102,35 +104,88 @@ def run(
     signals = signals or Signals()
     error: LakelogError | None = None
     try:
-        with _retries(course):
-            _steps(lake, name, sources, course, watcher, signals)
+        try:
+            with _retries(course):
+                _steps(lake, name, sources, course, watcher, signals, identity, wait_ms=wait_ms, lease_ms=lease_ms)
+        finally:
+            # What is left is to tell of it.
+            signals.defer()
     except BaseException as caught:
         error = (as_error or signals.as_error)(caught)
-    after = {} if signals.session_ended() or course.topic is None else _place(course.topic)
+    after = {} if signals.session_ended() or course.topic is None else place(course.topic)
     outcome = DONE if error is None else INTERRUPTED if error.name == "INTERRUPTED" else FAILED
     made = Run(
         identity, name, lake.root, outcome, 0 if error is None else error.exit_code, as_datetime(started), as_datetime(lake.clock()),
-        round(time.monotonic() - begun, 3), course.configuration, versions(lake, ended=signals.session_ended()), course.before, after, course.steps,
-        course.counts, course.octets, course.retries, None if error is None else error.to_dict(), True,
+        round(time.monotonic() - begun, 3), course.configuration, versions(None if signals.session_ended() else lake), course.before, after,
+        course.steps, course.counts, course.octets, course.retries, None if error is None else error.to_dict(), True,
+        None if course.lease is None else course.lease.number,
     )  # fmt: skip
-    made = replace(made, recorded=runs.record(lake, made, session_ended=signals.session_ended()))
+    recorded = runs.record(lake.root, made, None if signals.session_ended() else lake.spark)
+    if isinstance(recorded, str) and signals.late is not None:
+        # Ctrl-C ends Spark's process too.
+        recorded = runs.record(lake.root, made, None)
+    made = replace(made, recorded=recorded)
     _write_files(made, report, metrics)
     LOGGER.info("%s: the run %s is %s after %.1f s", name, identity, outcome, made.seconds)
     return made
 
 
-def _steps(lake: Lake, name: str, sources: Sequence[Source], course: _Course, watcher: Watcher, signals: Signals) -> None:
+def not_begun(
+    root: str,
+    name: str,
+    error: LakelogError,
+    *,
+    clock: Callable[[], int],
+    report: str | PathLike[str] | None = None,
+    metrics: str | PathLike[str] | None = None,
+) -> Run:
+    """The report of a run that could not begin: the lake cannot be opened, the configuration is wrong, a signal came first.
+
+    Args:
+        root: the lake, as far as it is known.
+        name: the topic.
+        error: why.
+        clock: milliseconds since 1970.
+        report: as of `run`.
+        metrics: as of `run`.
+
+    Gives: the report; its row is written where the lake lies on this machine and is one, by delta-rs.
+    """
+    now = as_datetime(clock())
+    made = Run(
+        uuid.uuid4().hex, name, root, INTERRUPTED if error.name == "INTERRUPTED" else FAILED, error.exit_code, now, now, 0.0, None, versions(None),
+        {}, {}, [], {}, {}, [], error.to_dict(), True,
+    )  # fmt: skip
+    made = replace(made, recorded=runs.record(root, made, None))
+    _write_files(made, report, metrics)
+    return made
+
+
+def _steps(
+    lake: Lake,
+    name: str,
+    sources: Sequence[Source],
+    course: _Course,
+    watcher: Watcher,
+    signals: Signals,
+    run: str,
+    *,
+    wait_ms: int,
+    lease_ms: int,
+) -> None:
     """The steps, up to the first that is refused: what refused it is raised."""
     topic = course.topic = lake.topic(name)
+    course.lease = lease.acquire(lake, name, run, lease_ms=lease_ms, wait_ms=wait_ms, tell=watcher.waits)
     course.configuration = configuration(topic, sources)
-    course.before = _place(topic)
+    course.before = place(topic)
     work = Work(topic, sources)
     for step, do in STEPS.items():
         course.step, begun = step, time.monotonic()
         done = Outcome(FAILED)
         try:
+            course.lease = lease.prolonged(lake, course.lease, lease_ms=lease_ms)
             with watcher.during(step) as tell:
-                done = do(work, tell)
+                done = do(work, _prolonging(lake, course, tell, lease_ms))
         except BaseException as error:
             if signals.session_ended() or not isinstance(error, Exception):
                 done = Outcome(INTERRUPTED)
@@ -142,6 +197,17 @@ def _steps(lake: Lake, name: str, sources: Sequence[Source], course: _Course, wa
             watcher.after(course.steps[-1])
         if done.error is not None:
             raise done.error
+
+
+def _prolonging(lake: Lake, course: _Course, tell: Tell, lease_ms: int) -> Tell:
+    """``tell``, which also prolongs the lease within a long step."""
+
+    def told(done: int, total: int) -> None:
+        tell(done, total)
+        if course.lease is not None:
+            course.lease = lease.prolonged(lake, course.lease, lease_ms=lease_ms)
+
+    return told
 
 
 @contextlib.contextmanager
@@ -160,42 +226,6 @@ def _retries(course: _Course) -> Iterator[None]:
         yield
     finally:
         LOGGER.removeHandler(listening)
-
-
-def _place(topic: Topic) -> dict[str, Any]:
-    """Where a topic stands; empty where it cannot tell."""
-    try:
-        end = log_end(topic.log)
-        latest = progress(topic.log.spark, topic.log.silver)
-    except Exception:
-        return {}
-    return {
-        "bronze": end.version, "silver": latest.version, "epoch": end.epoch,
-        "ends": {str(index): offset for index, offset in end.ends().items()},
-        "merged": {str(index): offset for index, offset in sorted(latest.next.items())},
-    }  # fmt: skip
-
-
-def configuration(topic: Topic, sources: Sequence[Source]) -> str:
-    """SHA-256 of what decides what a run does: the topic's types and effective settings, and its sources."""
-    described = topic.describe()
-    settings = {one["name"]: one["value"] for one in described.config}
-    said = [described.uuid, described.key, described.value, described.partitions, settings, [dataclasses.asdict(one) for one in sources]]
-    return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def versions(lake: Lake, *, ended: bool) -> dict[str, str]:
-    """The versions of lakelog, of Spark and Delta, and of Python."""
-    from lakelog import __version__
-
-    found = {"lakelog": __version__, "python": platform.python_version()}
-    for name, package in (("spark", "pyspark"), ("delta", "delta-spark")):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(package)
-    if not ended:
-        with contextlib.suppress(Exception):
-            found["spark"] = lake.spark.version
-    return found
 
 
 def _write_files(made: Run, report: str | PathLike[str] | None, metrics: str | PathLike[str] | None) -> None:

@@ -1,6 +1,7 @@
 """The lake's table of runs: ``_lakelog/runs`` (in a catalog ``lakelog_runs``), a row per run, whether it succeeded or not.
 
-The rows are bookkeeping: where one cannot be written, the run's own result stands, and its report says why there is no row.
+Those of ``verb`` run are runs; lease.py writes those of ``verb`` lease. The rows are bookkeeping: where one cannot be written, the run's own result
+stands, and its report says why there is no row.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from typing import TYPE_CHECKING
 from lakelog.delta import tables
 from lakelog.delta.lock import LOCKED, held
 from lakelog.errors import Conflict
-from lakelog.lake.lake import Lake
 from lakelog.lake.lake_table import RUNS
-from lakelog.model.names import TableRef
+from lakelog.model.names import TableRef, local_path
 from lakelog.native import table as native
 from lakelog.running_results import Run
 
 if TYPE_CHECKING:
     import pyarrow
+    from pyspark.sql import SparkSession
 
 VERB = "run"
 ATTEMPTS = 10
@@ -29,22 +30,23 @@ def table_of(root: str) -> TableRef:
     return TableRef.of(root, "_lakelog", "runs")
 
 
-def record(lake: Lake, made: Run, *, session_ended: bool) -> bool | str:
+def record(root: str, made: Run, spark: SparkSession | None) -> bool | str:
     """Add the row of a run. Returns True, or why it was not written; raises nothing.
 
     Args:
-        lake: the lake.
+        root: the lake.
         made: the run.
-        session_ended: Spark is gone, as after a signal: then delta-rs writes the row.
+        spark: the session; None where there is none, or a signal ended it: then delta-rs writes the row, in a lake on this machine.
 
     Cost: one small commit.
     """
     try:
-        if session_ended:
-            with held(lake.spark, table_of(lake.root)):
-                native.append(table_of(lake.root), _arrow(made))
+        if spark is not None:
+            _by_spark(spark, table_of(root), made)
+        elif "/" not in root or local_path(root) is None:
+            return "there is no Spark, and without one only a lake on this machine is written"
         else:
-            _by_spark(lake, made)
+            _by_delta_rs(table_of(root), made)
     except Exception as error:
         why = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
         logging.getLogger("lakelog").warning("%s: the run %s was not recorded: %s", made.topic, made.run, why)
@@ -52,16 +54,24 @@ def record(lake: Lake, made: Run, *, session_ended: bool) -> bool | str:
     return True
 
 
-def _by_spark(lake: Lake, made: Run) -> None:
-    rows = tables.small_frame(lake.spark, RUNS, [_row(made)]).coalesce(1)
+def _by_spark(spark: SparkSession, table: TableRef, made: Run) -> None:
+    rows = tables.small_frame(spark, RUNS, [_row(made)]).coalesce(1)
     for attempt in range(ATTEMPTS):
         try:
-            tables.append(rows, table_of(lake.root))
+            tables.append(rows, table)
             return
         except Conflict as error:
             # The list of topics, or a default of the lake, was changed meanwhile.
             if error.name == LOCKED or attempt == ATTEMPTS - 1:
                 raise
+
+
+def _by_delta_rs(table: TableRef, made: Run) -> None:
+    """Spark may have written it before it ended."""
+    with held(None, table):
+        known = native.Table(table).records(f"SELECT count(*) AS n FROM t WHERE verb = '{VERB}' AND run_id = '{made.run}'")  # noqa: S608
+        if not known[0]["n"]:
+            native.append(table, _arrow(made))
 
 
 def _row(made: Run) -> tuple[object, ...]:

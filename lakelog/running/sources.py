@@ -28,7 +28,7 @@ class DirectorySource:
     """A directory whose files are taken once each, for good, in the order of their names.
 
     ``name``: what the ledger calls it; else its path. A source that has a name may move. ``pattern``: names that are taken, as a shell writes
-    them. ``recursive``: folders below it too; a file's name is then its path below the directory.
+    them. ``recursive``: folders below it too, links to folders aside; a file's name is then its path below the directory.
     """
 
     directory: str

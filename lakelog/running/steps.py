@@ -10,6 +10,7 @@ from lakelog.cleaning_results import Cleaned
 from lakelog.errors import Conflict, GateFailed, LakelogError
 from lakelog.quality import folder
 from lakelog.quality_results import BROKEN, Verdict
+from lakelog.results import Merged
 from lakelog.running.append import append_from
 from lakelog.running.sources import Source
 from lakelog.running_results import DONE, FAILED, NOTHING, SKIPPED
@@ -36,8 +37,7 @@ class Work:
 
     topic: Topic
     sources: Sequence[Source]
-    snapshot: str | None = None
-    merged: bool = False
+    merged: Merged | None = None
 
 
 def append(work: Work, tell: Tell) -> Outcome:
@@ -71,7 +71,7 @@ def append(work: Work, tell: Tell) -> Outcome:
 def merge(work: Work, tell: Tell) -> Outcome:
     """Fold what was appended, by this run or others, into the latest table."""
     merged = work.topic.merge()
-    work.merged, work.snapshot = merged.version is not None, merged.snapshot
+    work.merged = merged
     if merged.version is None:
         return Outcome(NOTHING, merged.to_dict(), "nothing to merge")
     kinds = ("inserted", "updated", "deleted", "late", "late_after_delete", "duplicates", "invalid_versions", "ignored_deletes", "unkeyed")
@@ -79,13 +79,21 @@ def merge(work: Work, tell: Tell) -> Outcome:
 
 
 def snapshot(work: Work, tell: Tell) -> Outcome:
-    """Tell of the snapshot that the merge took, where one was due."""
+    """Tell of the snapshot that the merge took, where one was due; where it could not be taken, the run fails with that."""
     config = work.topic.config
     if not (config.number("max.snapshot.interval.ms") or config.number("max.record.bytes.between.snapshots")):
         return Outcome(SKIPPED, why="max.snapshot.interval.ms and max.record.bytes.between.snapshots are 0")
-    if work.snapshot is None:
-        return Outcome(NOTHING, why="none was due" if work.merged else "nothing was merged")
-    return Outcome(DONE, {"id": work.snapshot}, counts={"snapshots": 1})
+    merged = work.merged
+    if merged is None or merged.version is None:
+        return Outcome(NOTHING, why="nothing was merged")
+    if merged.snapshot_error is not None:
+        said = merged.snapshot_error
+        error = LakelogError(f"{merged.topic}: the snapshot that was due could not be taken: {said['message']}", name=said["error"])
+        error.exit_code, error.retryable = said["exit_code"], said["exit_code"] == Conflict.exit_code
+        return Outcome(FAILED, said, said["message"], error)
+    if merged.snapshot is None:
+        return Outcome(NOTHING, why="none was due")
+    return Outcome(DONE, {"id": merged.snapshot}, counts={"snapshots": 1})
 
 
 def clean(work: Work, tell: Tell) -> Outcome:
@@ -95,14 +103,9 @@ def clean(work: Work, tell: Tell) -> Outcome:
         reasons = ", ".join(f"{one.partition}: {one.reason}" for one in plan.partitions)
         return Outcome(NOTHING, plan.to_dict(), f"nothing is due (partition {reasons})", octets={"log": plan.octets_before})
     done = work.topic.clean()
-    stopped = {one.partition: one.error for one in done.partitions if one.error is not None}
     counts = {"removed": done.records, "expired": done.expired, "forgotten": done.forgotten}
     octets = {"log_before": done.octets_before, "log": done.octets_after}
-    error = None
-    if stopped:
-        told = "; ".join(f"partition {index}: {text}" for index, text in stopped.items())
-        error = Conflict(f"{work.topic.name}: not every partition could be cleaned: {told} The next run goes on with them.")
-    return Outcome(FAILED if stopped else DONE, done.to_dict(), None, error, counts, octets)
+    return Outcome(DONE if done.failure is None else FAILED, done.to_dict(), None, done.failure, counts, octets)
 
 
 def is_due(plan: Cleaned) -> bool:

@@ -125,9 +125,8 @@ def cuts(log: TopicLog, target: Target, end: LogEnd, *, damaged: bool) -> dict[i
     found, doubtful = {}, []
     for index, mark in sorted(target.state.marks.items()):
         stop, tail = mark.offset + 1, end.tails[index]
-        shared = common_end(tail.state.epochs, mark.epoch, stop, anew=tail.state.anew)
-        # Where the log was begun anew before, it holds nothing below.
-        anew = shared < stop or stop < tail.state.start or stop > tail.end or 0 < stop <= tail.state.anew
+        shared = common_end(tail.state.epochs, mark.epoch, stop, forgotten=tail.state.forgotten)
+        anew = shared < stop or stop < tail.state.start or stop > tail.end
         found[index] = Cut(min(shared, stop), 0, stop, stop) if anew else Cut(stop, stop, min(tail.state.start, stop), stop)
         if not anew and stop > tail.state.start and (damaged or tail.state.cleaned > tail.state.start):
             doubtful.append(index)
@@ -176,7 +175,7 @@ def require_replay(log: TopicLog, target: Target, end: LogEnd) -> None:
                 " keys would come back. Nothing was changed. Restore with log=truncate, or choose a later snapshot.",
                 expected=stop, actual=tail.state.deletes_from, partition=index,
             )  # fmt: skip
-        shared = min(common_end(tail.state.epochs, mark.epoch, stop, anew=tail.state.anew), tail.end)
+        shared = min(common_end(tail.state.epochs, mark.epoch, stop, forgotten=tail.state.forgotten), tail.end)
         if shared < stop:
             raise LogIncomplete(
                 f"{log.name}: the log of partition {index} has other records than the snapshot from offset {shared} on, or none: an earlier restore"

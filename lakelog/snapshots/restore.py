@@ -122,7 +122,7 @@ def _cut(log: TopicLog, order: Order, intent: Intent, *, now: int) -> None:
                 ends.append(
                     control_row(index, one.end, one.end - 1, before.epoch_at(one.end - 1), content, order.batches.get(index, intent.id))
                 )
-        if cut(log, end, states, order.cuts, ends, now=now):
+        if cut(log, end, states, order.cuts, ends, order.last, now=now):
             return
     raise Conflict(f"{log.name}: other writers kept the log from being cut. Try again: any writing command goes on with the restore.")
 

@@ -124,16 +124,16 @@ def _again(log: TopicLog, mine: Entry, asked: Entry, *, now: int) -> Snapshot:
     return after.result(log.root, created=_is_older(mine, asked))
 
 
-def automatically(log: TopicLog, merged: Merged, end: LogEnd, *, now: int) -> str | None:
-    """Take a snapshot at the end of a merge where one is due (SEMANTICS 90). Returns its id; None where none was.
+def automatically(log: TopicLog, merged: Merged, end: LogEnd, *, now: int) -> Merged:
+    """Take a snapshot at the end of a merge where one is due (SEMANTICS 90). Returns the merge with the snapshot's id, if one was taken.
 
-    A failure is reported in the log of the process, and no failure of the merge.
+    A failure is told in the answer (``snapshot_error``) and the log of the process, and is no failure of the merge.
 
     Cost: nothing where both settings are 0; else the registry, and the control rows of the log since the last snapshot.
     """
     interval, octets = log.config.number("max.snapshot.interval.ms"), log.config.number("max.record.bytes.between.snapshots")
     if merged.version is None or not (interval or octets):
-        return None
+        return merged
     try:
         state = stored(log.spark, log.silver, merged.version)
         last = newest(registry.entries(log.spark, log.root, log.uuid), end)
@@ -141,11 +141,11 @@ def automatically(log: TopicLog, merged: Merged, end: LogEnd, *, now: int) -> st
         before = last.id.ends if last is not None else dict.fromkeys(state.next, 0)
         held = extent.octets_between(log, before, state.next) if octets else 0
         if not is_due(since_ms=now - since, octets=held, interval_ms=interval, most_octets=octets):
-            return None
-        return take(log, state, merged.version, end, name=None, keep=None, note=None, now=now, automatic=True).id
+            return merged
+        return replace(merged, snapshot=take(log, state, merged.version, end, name=None, keep=None, note=None, now=now, automatic=True).id)
     except LakelogError as error:
         logging.getLogger("lakelog").warning("%s: no snapshot was taken after the merge: %s", log.name, error)
-        return None
+        return replace(merged, snapshot_error={"error": error.name, "message": str(error), "exit_code": error.exit_code})
 
 
 def newest(held: Sequence[Entry], end: LogEnd) -> Entry | None:
@@ -153,7 +153,7 @@ def newest(held: Sequence[Entry], end: LogEnd) -> Entry | None:
     states = {index: tail.state for index, tail in end.tails.items()}
     here = [
         one for one in held
-        if all(is_on(states[index].epochs, one.id.epoch, stop, anew=states[index].anew) for index, stop in one.id.ends.items())
+        if all(is_on(states[index].epochs, one.id.epoch, stop, forgotten=states[index].forgotten) for index, stop in one.id.ends.items())
     ]  # fmt: skip
     return max(here, key=lambda one: (one.id.order, one.created), default=None)
 

@@ -19,7 +19,10 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "settings", "root", "failure", "input", "progress", "output", "told", "rows", "doctor", "demo", "shell",
         "context", "topics", "snapshots", "quality", "readers", "running", "main",
     ),
-    "running": ("interrupt", "sources", "directory", "table", "append", "steps", "report_files", "runs", "run"),
+    "running": (
+        "interrupt", "sources", "directory", "table", "append", "steps", "report_files", "runs", "holder", "lease", "provenance", "run",
+        "table_reader", "growth", "overview", "charts", "page",
+    ),
     "lake": ("query", "lake_table", "lake_snapshots", "lake_import", "lake"),
     "": ("reading", "retention", "topic", "commit_log"),
     "native": ("rows", "table", "log", "latest", "topic", "query"),
@@ -36,10 +39,13 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "gate", "merge_gate", "audit", "pages", "profile", "verbs",
     ),
     "latest": ("erased", "progress", "fold", "compare", "fill", "silver", "upsert", "evolution", "merge", "views", "status", "recompute", "verify"),
-    "log": ("rows", "notes", "inspection", "tail", "tokens", "ledger", "conditions", "guard", "state", "cut", "bronze", "extent", "append", "bulk"),
+    "log": (
+        "rows", "notes", "inspection", "tail", "tokens", "ledger", "conditions", "guard", "state", "withdrawn", "cut", "bronze", "extent", "append",
+        "bulk",
+    ),
     "inputs": (
-        "texts", "files", "csv", "parquet", "arrow", "values", "ndjson", "fitting", "sources", "inference", "refusal", "screening", "staging",
-        "identity", "directory", "keys",
+        "texts", "files", "csv", "parquet", "arrow", "values", "variant", "ndjson", "fitting", "sources", "inference", "refusal", "screening",
+        "staging", "identity", "directory", "keys",
     ),
     "delta": (
         "prerequisites", "class_archive", "session", "errors", "location", "object_store", "lock", "statement", "plans", "commit_file", "commits",
@@ -49,7 +55,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "names", "config", "kinds", "queries", "records", "row_rules", "ordering", "topic_log", "expectations", "log_state",
         "segments", "steps", "snapshot_id", "point_in_time", "widening", "positions", "json_values",
     ),
-    "ground": ("errors", "results", "reader_results", "quality_results", "cleaning_results", "status_results", "running_results"),
+    "ground": ("errors", "results", "status_results", "reader_results", "quality_results", "cleaning_results", "running_results"),
 }  # fmt: skip
 WINGS = list(FLOORS)
 PLACE = {
@@ -60,7 +66,7 @@ PLACE = {
 # Where rows come to the driver: bounded metadata behind the doors, and the printing of results.
 COLLECTORS = (
     "delta.plans", "delta.tables", "delta.past", "delta.commits", "delta.filesystem", "delta.table_properties",
-    "inputs.refusal", "inputs.staging", "log.tail", "log.tokens", "log.ledger", "log.conditions", "log.inspection",
+    "inputs.refusal", "inputs.staging", "log.tail", "log.tokens", "log.ledger", "log.withdrawn", "log.conditions", "log.inspection",
     "log.bronze", "log.bulk",
     "latest.compare", "latest.fill", "latest.progress", "latest.upsert", "latest.status", "latest.recompute", "operations.repair",
     "operations.truncate", "cleaning.checkpoint", "cleaning.segments", "cleaning.winners", "cleaning.dropping", "cleaning.explain",
@@ -68,7 +74,8 @@ COLLECTORS = (
     "snapshots.registry", "snapshots.plan", "snapshots.point", "log.extent",
     "quality.quarantine", "quality.verdicts", "quality.merge_gate", "quality.audit", "quality.profile", "quality.requeue", "quality.expectations",
     "log.cut", "latest.erased", "operations.erase",
-    "lake.lake_table", "inputs.arrow", "inputs.keys", "inputs.csv", "inputs.inference", "inputs.files", "cli.rows",
+    "running.lease", "running.table_reader", "lake.lake_table",
+    "inputs.arrow", "inputs.keys", "inputs.csv", "inputs.inference", "inputs.files", "cli.rows",
 )  # fmt: skip
 BANNED_CALLS = {
     "get_type_hints": "inspect.signature with eval_str: Python 3.10 wraps what has the default None in another Optional, options are lost",

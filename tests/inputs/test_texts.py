@@ -110,6 +110,23 @@ def test_parquet_files_with_other_columns_give_what_each_would_give_alone(lake: 
     assert [(row["key"], row["value"], row["tombstone"]) for row in topic.read().collect()] == [("1", "x", False), ("2", "y", True)]
 
 
+def test_names_that_are_no_texts_or_stand_twice_are_refused(lake: Lake) -> None:
+    texts = lake.create_topic("maps", key="STRING", value="MAP<STRING, STRING>")
+    numbers = lake.create_topic("numbers", key="STRING", value="MAP<INT, STRING>")
+    for value in ({1: "x", "1": "y"}, {None: "x"}):
+        with pytest.raises(InvalidRecords, match="a name that is no text"):
+            texts.append([{"key": "a", "value": value}])
+    with pytest.raises(InvalidRequest, match="map<int, …>: in JSON, names are texts"):
+        numbers.append([{"key": "a", "value": {"1": "x"}}])
+    twice = pyarrow.table([["a"], ["x"], ["y"]], names=["key", "value", "Value"])
+    for frame in (twice, lake.spark.sql("SELECT 'a' AS key, 'x' AS value, 'y' AS value"), twice.to_pandas()):
+        with pytest.raises(InvalidRequest, match="is there twice"):
+            lake.topic("maps").append(frame)
+    numbers.append(lake.spark.sql("SELECT 'a' AS key, map(1, 'x') AS value"))
+    assert [row["value"] for row in numbers.read().collect()] == [{1: "x"}]
+    assert texts.ends() == {0: 0}
+
+
 def test_what_pandas_has_for_nothing_is_no_delete_unless_it_is_flagged(lake: Lake) -> None:
     topic = lake.create_topic("frames", key="STRING", value="STRING")
     before = versions(lake.root, "frames")

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from lakelog import Conflict, InvalidRequest
+from lakelog.cleaning_results import Cleaned, PartitionCleaning
 from lakelog.cli.settings import Settings
 from lakelog.delta import session
 from lakelog.job import entry
@@ -34,21 +35,27 @@ Settings.open_lake = lambda self: SimpleNamespace(topic=lambda name: Topic())
 """
 
 
+def cleaned(*stopped: tuple[str, int]) -> Cleaned:
+    """What a clean answers whose first partitions were stopped, each by an error and its exit code."""
+    partitions = [PartitionCleaning(index, True, "forced", 0, 0, 0, 0, 0, 0, 0.0, 0, error=text, error_code=code)
+                  for index, (text, code) in enumerate(stopped)]  # fmt: skip
+    return Cleaned("orders", False, partitions, 0, 0, 0, 0, 0, None)
+
+
 class Topic:
     """Answers every verb; fails as it is told."""
 
     def __init__(self) -> None:
         self.error: Exception | None = None
         self.called: dict[str, Any] = {}
-        self.ok, self.stopped = True, None
+        self.ok, self.stopped = True, cleaned().failure
 
     def __getattr__(self, verb: str) -> Any:
         def answer(*given: Any, **options: Any) -> Any:
             self.called[verb] = (given, options)
             if self.error:
                 raise self.error
-            partitions = [SimpleNamespace(partition=0, error=self.stopped)]
-            return SimpleNamespace(to_json=lambda: json.dumps({"did": verb}), ok=self.ok, partitions=partitions)
+            return SimpleNamespace(to_json=lambda: json.dumps({"did": verb}), ok=self.ok, failure=self.stopped)
 
         return answer
 
@@ -64,7 +71,7 @@ def topic(monkeypatch: pytest.MonkeyPatch) -> Iterator[Topic]:
 
 
 def test_every_verb_has_parameters_a_job_and_an_action() -> None:
-    assert set(VERBS) == set(_VERBS) == {path.stem for path in (ROOT / "jobs").glob("*.py")}
+    assert set(VERBS) == {"run", *_VERBS} == {path.stem for path in (ROOT / "jobs").glob("*.py")}
 
 
 def test_the_entry_point_returns_after_one_line(topic: Topic, capsys: pytest.CaptureFixture[str]) -> None:
@@ -88,10 +95,13 @@ def test_the_entry_point_raises_with_name_and_code(topic: Topic, capsys: pytest.
     with pytest.raises(JobFailed, match=r"^UNEXPECTED \(exit code 1\): ZeroDivisionError: never$") as caught:
         main(["merge", "--topic", "orders"])
     assert caught.value.__cause__ is topic.error
-    topic.error, topic.ok, topic.stopped = None, False, "no room"
+    topic.error, topic.ok, topic.stopped = None, False, cleaned(("no room", 75)).failure
     with pytest.raises(JobFailed, match=r"^GATE_FAILED \(exit code 3\): orders: "):
         main(["check", "--topic", "orders"])
-    with pytest.raises(JobFailed, match=r"^CONFLICT \(exit code 75\): orders: partition 0: no room"):
+    with pytest.raises(JobFailed, match=r"^CONFLICT \(exit code 75\): orders: not every .* partition 0: no room"):
+        main(["clean", "--topic", "orders"])
+    topic.stopped = cleaned(("other writers were first", 75), ("a file is missing", 70)).failure
+    with pytest.raises(JobFailed, match=r"^DAMAGED \(exit code 70\): .* partition 1: a file is missing"):
         main(["clean", "--topic", "orders"])
 
 

@@ -74,4 +74,4 @@ def test_what_lies_on_a_history() -> None:
     ]  # fmt: skip
     assert common_end(history, 0, 9) == 4
     # Begun anew at 6 behind a snapshot of epoch 1: what epoch 2 had below 6 is not there.
-    assert [is_on(history, epoch, 6, anew=6) for epoch in (1, 2, 3)] == [True, False, True]
+    assert [is_on(history, epoch, 6, forgotten=6) for epoch in (1, 2, 3)] == [True, False, True]

@@ -114,6 +114,7 @@ def test_a_registered_reader_holds_the_log_until_it_moves_on_or_expires(lake: La
     with pytest.raises(OffsetOutOfRange):
         topic.commit("late", Position({0: 0}, 0))
     assert [one.group for one in topic.lag().groups] == ["fast"]
+    assert topic.lag().cleaning is None and topic.lag(cleaning=True).cleaning == topic.status().cleaning
 
 
 @pytest.mark.long

@@ -9,10 +9,11 @@ import pytest
 
 from jobs import append, run
 from lakelog import Lake
+from lakelog.running import steps
 from tests.running.test_sources import write
 
 
-def test_the_jobs_take_what_is_new(lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_jobs_take_what_is_new(lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     lake.create_topic("orders", key="STRING", value="STRING")
     toml = tmp_path / "lakelog.toml"
     toml.write_text('root = "./lake"\n')
@@ -31,3 +32,14 @@ def test_the_jobs_take_what_is_new(lake: Lake, tmp_path: Path, capsys: pytest.Ca
     assert run.main(both) == 4
     assert json.loads(capsys.readouterr().out)["error"]["error"] == "SOURCE_FILE_CHANGED"
     assert run.main(["--topic", "orders", "--root", str(tmp_path / "nowhere")]) == 5
+    assert run.main([*both, "--wait", "soon"]) == 2
+    capsys.readouterr()
+
+    # A defect of ours shows where it is, beside the report.
+    def broken(*given: object) -> None:
+        raise ZeroDivisionError("of ours")
+
+    monkeypatch.setitem(steps.STEPS, "merge", broken)
+    assert run.main(both) == 1
+    captured = capsys.readouterr()
+    assert "in broken" in captured.err and json.loads(captured.out)["error"]["error"] == "UNEXPECTED"

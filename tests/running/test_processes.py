@@ -111,25 +111,30 @@ def test_terminated_within_a_step(lake: Lake, place: dict[str, Any]) -> None:
 
 @pytest.mark.long
 def test_two_at_once(lake: Lake, place: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second is refused while the first holds the lease; where that is over, both run, and Delta's conflicts decide."""
     monkeypatch.setattr(directory, "BATCH_FILES", 1)
     topic = lake.create_topic("orders", key="STRING", value="STRING")
     names = [f"{number}.ndjson" for number in range(8)]
     for name in names:
         write(place["in"], name, name)
+    now = Lake(lake.spark, lake.root)
     other = start(BESIDE, COMMAND, "run", "orders", "--config", place["toml"], "--json", "--quiet")
     try:
         assert other.stderr is not None and other.stdin is not None
         while (line := other.stderr.readline()) != "ready\n":
             assert line, "it ended before"
+        refused = run(now, "orders", [DirectorySource(str(place["in"]))])
+        assert (refused.exit_code, refused.error["pid"]) == (75, other.pid)  # type: ignore[index]
+        later = Lake(lake.spark, lake.root, clock=lambda: now.clock() + 3_600_000)
         other.stdin.write("go\n")
         other.stdin.flush()
-        mine = run(lake, "orders", [DirectorySource(str(place["in"]))])
+        mine = run(later, "orders", [DirectorySource(str(place["in"]))])
     finally:
         code, out, err = ended(other)
     theirs = json.loads(out)
-    assert (mine.exit_code, code) == (0, 0), err
+    assert (mine.exit_code, code, mine.lease, theirs["lease"]) == (0, 0, 2, 1), err
     assert sorted(keys(topic)) == names
     assert mine.counts.get("files", 0) + theirs["counts"].get("files", 0) == len(names)
-    assert run(lake, "orders").after["merged"] == {"0": len(names)}
+    assert run(later, "orders").after["merged"] == {"0": len(names)}
     assert topic.verify().problems == []
-    assert len(rows(lake)) == 3
+    assert len(rows(lake)) == 4

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakelog import InvalidRequest, Lake
+from lakelog import Conflict, Damaged, InvalidRequest, Lake
 from lakelog.delta import tables
 from lakelog.running import report_files, runs
 from lakelog.running.run import run
@@ -23,7 +23,10 @@ SUITE = {"name": "orders.table", "expectations": [
 
 
 def rows(lake: Lake) -> list[dict[str, Any]]:
-    return [row.asDict() for row in tables.read(lake.spark, runs.table_of(lake.root)).orderBy("started_at").collect()]
+    """The runs of a lake; their leases lie in the same table."""
+    return [
+        row.asDict() for row in tables.read(lake.spark, runs.table_of(lake.root)).filter("verb = 'run'").orderBy("started_at").collect()
+    ]
 
 
 def outcomes(made: Run) -> dict[str, str]:
@@ -131,3 +134,111 @@ def test_a_defect_is_reported_and_what_others_do_is_noted(lake: Lake, monkeypatc
     assert outcomes(made) == {"append": "skipped", "merge": "failed"}
     assert made.retries == [{"step": "merge", "reason": "orders: another merge was first; try 2 of 10"}]
     assert rows(lake)[0]["error"] == "UNEXPECTED"
+
+
+def test_one_run_of_a_topic_at_a_time(lake: Lake, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second is refused by name; a lease that was given back, is over, or whose process is gone, is no lease."""
+    from lakelog.running import lease, steps
+
+    for name in ("orders", "other"):
+        lake.create_topic(name, key="STRING", value="STRING")
+    within: list[Run] = []
+
+    def merge(work: Any, tell: Any) -> steps.Outcome:
+        within.append(run(lake, work.topic.name))
+        within.append(run(lake, work.topic.name, wait_ms=1))
+        clock.tick(20 * 60_000)
+        return steps.merge(work, tell)
+
+    monkeypatch.setitem(steps.STEPS, "merge", merge)
+    first = run(lake, "orders")
+    monkeypatch.undo()
+    assert (first.exit_code, first.lease) == (0, 1)
+    for refused in within:
+        assert (refused.exit_code, refused.steps, refused.lease, refused.recorded) == (75, [], None, True)
+        said = refused.error or {}
+        assert (said["error"], said["lease"], said["run"], said["retry"]) == ("RUN_IN_PROGRESS", 1, first.run, True)
+        assert (said["since"], said["until"]) == ("2023-11-14T22:13:20+00:00", "2023-11-14T22:43:20+00:00")
+    assert "--wait" in within[0].error["message"] and "--wait" not in within[1].error["message"]  # type: ignore[index]
+    # Twenty minutes in, it took a longer one.
+    table = lease.table_of(lake.root)
+    assert lease.newest(lake.spark, table, "orders").until == clock.now + lease.LEASE_MS  # type: ignore[union-attr]
+    assert (run(lake, "other").lease, run(lake, "orders").lease) == (1, 2)
+
+    # Never given back: over after its time; at once where its process is gone from this machine.
+    lease.acquire(lake, "orders", "lost")
+    assert run(lake, "orders").exit_code == 75
+    clock.tick(lease.LEASE_MS)
+    assert run(lake, "orders").lease == 4
+    here = lease.Holder.here()
+    monkeypatch.setattr(lease.Holder, "here", classmethod(lambda kind: kind(here.host, here.pid, here.machine, "another start")))
+    lost = lease.acquire(lake, "orders", "killed")
+    monkeypatch.undo()
+    with pytest.raises(Conflict) as elsewhere:
+        monkeypatch.setattr("lakelog.running.holder._machine", lambda: "another machine")
+        lease.acquire(lake, "orders", "mine")
+    assert elsewhere.value.details["host"] == here.host
+    monkeypatch.undo()
+    assert run(lake, "orders").lease == lost.number + 1 == 6
+
+    # A run that went on for longer than its lease, which another took over, stops.
+    mine = lease.acquire(lake, "orders", "slow")
+    clock.tick(lease.LEASE_MS + 1)
+    assert run(lake, "orders").lease == 8
+    with pytest.raises(Conflict) as taken_over:
+        lease.prolonged(lake, mine)
+    assert (taken_over.value.name, taken_over.value.details["lease"]) == ("LEASE_LOST", 8)
+
+
+def test_a_snapshot_that_was_due_and_failed_and_a_damaged_clean(
+    lake: Lake, clock: Clock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from lakelog.cleaning import dropping
+    from lakelog.snapshots import registry
+
+    topic = lake.create_topic("orders", key="STRING", value="STRING", config={"max.snapshot.interval.ms": DAY, "segment.ms": DAY})
+    topic.append([{"key": "a", "value": "1"}, {"key": "a", "value": "2"}])
+    clock.tick(2 * DAY)
+
+    def taken(*given: object) -> bool:
+        raise Conflict("the registry is busy")
+
+    monkeypatch.setattr(registry, "add", taken)
+    made = run(lake, "orders")
+    monkeypatch.undo()
+    assert (made.exit_code, made.error["error"]) == (75, "CONFLICT")  # type: ignore[index]
+    assert outcomes(made) == {"append": "skipped", "merge": "done", "snapshot": "failed"}
+    assert made.step("snapshot").why == "the registry is busy" and topic.status().unmerged_records == 0  # type: ignore[union-attr]
+
+    def broken(*given: object, **more: object) -> None:
+        raise Damaged("a file is missing")
+
+    monkeypatch.setattr(dropping, "rewrite", broken)
+    made = run(lake, "orders")
+    assert (made.exit_code, made.error["error"], outcomes(made)["clean"]) == (70, "DAMAGED", "failed")  # type: ignore[index]
+    assert "partition 0: a file is missing" in made.error["message"]  # type: ignore[index]
+
+
+def test_a_signal_after_the_last_step_changes_nothing(lake: Lake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import os
+    import signal
+
+    from lakelog.running import run as running
+    from lakelog.running.interrupt import Signals
+
+    lake.create_topic("orders", key="STRING", value="STRING")
+    signals, place, found = Signals(), running.place, []
+
+    def terminated(*given: Any) -> dict[str, Any]:
+        if found:
+            os.kill(os.getpid(), signal.SIGTERM)
+        found.append(True)
+        return place(*given)
+
+    monkeypatch.setattr(running, "place", terminated)
+    made: list[Run] = []
+    with signals.guarding():
+        made.append(run(lake, "orders", signals=signals, report=tmp_path / "r.json"))
+    assert (made[0].outcome, made[0].exit_code, made[0].recorded, signals.late) == ("done", 0, True, signal.SIGTERM)
+    assert json.loads((tmp_path / "r.json").read_text()) == made[0].to_dict()
+    assert len(rows(lake)) == 1

@@ -149,6 +149,46 @@ def test_a_restore_rewinds_the_ledger_with_the_records_it_cut(lake: Lake, clock:
     assert topic.verify().problems == []
 
 
+def test_a_restore_to_a_newer_snapshot_brings_the_ledger_back(lake: Lake, clock: Clock, inbox: Path) -> None:
+    topic = lake.create_topic("orders", key="STRING", value="STRING")
+    source = DirectorySource(str(inbox))
+    for name in ("a", "b"):
+        write(inbox, f"{name}.ndjson", name)
+        append_from(topic, [source])
+        topic.merge()
+        topic.snapshot(f"with_{name}")
+    topic.restore("with_a")
+    topic.restore("with_b")
+    assert append_from(topic, [source])[0].files == 0
+    # Taken again in another branch of the log: each snapshot knows its own.
+    topic.restore("with_a")
+    write(inbox, "c.ndjson", "c")
+    assert names(append_from(topic, [source])[0]) == [["b.ndjson", "c.ndjson"]]
+    topic.merge()
+    topic.snapshot("with_c")
+    topic.restore("with_b")
+    assert names(append_from(topic, [source])[0]) == [["c.ndjson"]]
+    topic.restore("with_c")
+    assert append_from(topic, [source])[0].files == 0
+    topic.merge()
+    assert sorted(row["key"] for row in topic.latest().collect()) == ["a", "b", "c"]
+
+
+def test_names_of_every_kind_and_links(lake: Lake, inbox: Path) -> None:
+    """Spark takes some of these for patterns, or shows them otherwise than they are written."""
+    topic = lake.create_topic("orders", key="STRING", value="STRING")
+    plain, odd = ["a.ndjson", "b.ndjson"], ["a b.ndjson", "a?.ndjson", "[a].ndjson", "{a,b}.ndjson", "100%.ndjson", "c d/[e]/*.ndjson"]
+    for name in (*plain, *odd):
+        write(inbox, name, name)
+    (inbox / "c d" / "loop").symlink_to(inbox)
+    (inbox / "x.csv").write_text("key,value\nx.csv,1\n")
+    (inbox / "[x] y.csv").write_text("key,value\n[x] y.csv,1\n")
+    done = append_from(topic, [DirectorySource(str(inbox), recursive=True)])[0]
+    assert (done.files, done.records) == (10, 10)
+    assert sorted(keys(topic)) == sorted([*plain, *odd, "x.csv", "[x] y.csv"])
+    assert append_from(topic, [DirectorySource(str(inbox), recursive=True)])[0].files == 0
+
+
 def test_what_goes_into_one_append(lake: Lake, inbox: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from lakelog.running import directory
 

@@ -76,7 +76,6 @@ def test_an_epoch_is_never_given_a_second_time(lake: Lake) -> None:
     lake.spark.sql(f"RESTORE TABLE {orders.bronze.sql()} TO VERSION AS OF {version}").collect()
     assert orders.repair().epoch == 2
     put(orders, y="of epoch 2")
-    told = orders.validate(there)
-    assert (told.answer, told.position.offsets[0] if told.position else None) == ("DIVERGING", 1)
+    assert orders.validate(there).answer == "SNAPSHOT", "what it read at offset 1 is another record than the log has there"
     with pytest.raises(FencedEpoch):
         orders.append([{"key": "z", "value": "1"}], epoch=1)

@@ -1,0 +1,90 @@
+"""What lies in a directory: links, loops, names of every kind; and how a location becomes a URI."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lakelog.delta.filesystem import _as_uri
+from lakelog.errors import InvalidRequest, NotFound
+from lakelog.inputs.directory import content_of, is_still, listed
+from lakelog.inputs.sources import readable
+
+ODD = [
+    "a b.ndjson",
+    "a?.ndjson",
+    "[1].ndjson",
+    "{x,y}.ndjson",
+    "*.ndjson",
+    "100%.ndjson",
+    "ä.ndjson",
+    "a\\b.ndjson",
+    "c:d.ndjson",
+    "e#f?g=h.ndjson",
+]
+
+
+def write(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f"{name}\n")
+
+
+@pytest.mark.parametrize("prefix", ["", "file:", "file://"])
+def test_files_of_any_name_are_found_and_read(tmp_path: Path, prefix: str) -> None:
+    write(tmp_path, *ODD, *(f"be low/[2]/{name}" for name in ODD))
+    found = listed(f"{prefix}{tmp_path}", recursive=True)
+    assert [one.name for one in found] == sorted([*ODD, *(f"be low/[2]/{name}" for name in ODD)])
+    for one in found:
+        assert content_of(one).head == one.name.encode() and is_still(one)
+        # Spark takes the name for a pattern, unless its signs are escaped.
+        assert (readable(one.path) == one.path) == (not set("[]{}*?\\") & set(one.path))
+    assert readable(f"{tmp_path}/*.csv") == f"{tmp_path}/*.csv"
+
+
+def test_links_lead_to_no_file_twice(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    inbox, other = tmp_path / "in", tmp_path / "other"
+    write(inbox, "a.ndjson", "below/b.ndjson")
+    write(other, "c.ndjson")
+    (inbox / "below" / "loop").symlink_to(inbox)
+    (inbox / "elsewhere").symlink_to(other)
+    (inbox / "linked.ndjson").symlink_to(other / "c.ndjson")
+    (inbox / "gone.ndjson").symlink_to(other / "nothing")
+    (inbox / "self.ndjson").symlink_to(inbox / "self.ndjson")
+    os.mkfifo(inbox / "pipe.ndjson")
+    assert [one.name for one in listed(str(inbox), recursive=True)] == ["a.ndjson", "below/b.ndjson", "linked.ndjson"]
+    assert "links to folders are not followed: elsewhere" in caplog.text and "followed: loop" in caplog.text
+    assert [one.name for one in listed(str(inbox), recursive=False)] == ["a.ndjson", "linked.ndjson"]
+    (tmp_path / "link").symlink_to(inbox)
+    assert len(listed(str(tmp_path / "link"), recursive=True)) == 3
+
+
+def test_what_is_no_directory_of_files(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="no such directory"):
+        listed(str(tmp_path / "nowhere"), recursive=False)
+    write(tmp_path, "table/_delta_log/0.json", "in/a")
+    with pytest.raises(InvalidRequest, match="is a Delta table"):
+        listed(str(tmp_path / "table"), recursive=False)
+    with pytest.raises(InvalidRequest, match="is a Delta table"):
+        listed(str(tmp_path), recursive=True)
+    with open(os.fsencode(tmp_path / "in") + b"/\xff.ndjson", "w"):
+        pass
+    with pytest.raises(InvalidRequest, match="no UTF-8 text"):
+        listed(str(tmp_path / "in"), recursive=False)
+
+
+@pytest.mark.parametrize(
+    ("location", "uri"),
+    [
+        ("s3a://bucket/in/a b[1].csv", "s3://bucket/in/a%20b%5B1%5D.csv"),
+        ("s3://bucket/what?.csv", "s3://bucket/what%3F.csv"),
+        ("s3://bucket/100%25.csv", "s3://bucket/100%2525.csv"),
+        ("s3://bucket/in?region=eu-west-1", "s3://bucket/in?region=eu-west-1"),
+        ("abfss://box@account.dfs.core.windows.net/a b", "abfss://box@account.dfs.core.windows.net/a%20b"),
+        ("hdfs://host:8020/in", "hdfs://host:8020/in"),
+    ],
+)
+def test_every_sign_of_a_location_stands_for_itself(location: str, uri: str) -> None:
+    assert _as_uri(location) == uri

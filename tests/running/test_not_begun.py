@@ -1,0 +1,119 @@
+"""A run that cannot begin reports as any other: JSON, file, figures, and a row where the lake can be written without Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from jobs import run
+from lakelog.running.holder import Holder
+from tests.conftest import Answer
+from tests.running.test_processes import COMMAND, JOB, ended, start
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A lake without topics, made without Spark."""
+    times, texts = pyarrow.timestamp("us", "UTC"), pyarrow.string()
+    columns = {"started_at": times, "ended_at": times, **dict.fromkeys(("run_id", "verb", "topic", "error", "report"), texts)}
+    place = tmp_path / "lake"
+    (place / "_lakelog" / "runs").mkdir(parents=True)
+    write_deltalake(
+        place / "_lakelog" / "runs", pyarrow.schema(list(columns.items())).empty_table()
+    )  # fmt: skip
+    return place
+
+
+def rows(root: Path) -> list[dict[str, Any]]:
+    return list(DeltaTable(root / "_lakelog" / "runs").to_pyarrow_table().to_pylist())
+
+
+def test_an_unknown_topic(root: Path, cli: Callable[..., Answer], tmp_path: Path) -> None:
+    report, figures = tmp_path / "run.json", tmp_path / "run.prom"
+    answer = cli(f"--root {root} run nothing --json --report {report} --metrics-file {figures}")
+    said = json.loads(answer.out)
+    assert (answer.code, said["outcome"], said["exit_code"], said["recorded"]) == (5, "failed", 5, True)
+    assert (said["error"]["error"], said["steps"], said["root"], said["topic"]) == ("UNKNOWN_TOPIC", [], str(root), "nothing")
+    assert json.loads(report.read_text()) == said
+    assert f'lakelog_run_exit_code{{root="{root}",topic="nothing"}} 5\n' in figures.read_text()
+    assert [(row["run_id"], row["verb"], row["topic"], row["error"]) for row in rows(root)] == [
+        (said["run"], "run", "nothing", "UNKNOWN_TOPIC")
+    ]
+    assert answer.err.startswith("Error (UNKNOWN_TOPIC): There is no topic nothing")
+
+
+@pytest.mark.parametrize(
+    ("toml", "more", "name"),
+    [
+        ('root = "./lake"\nrot = 1', "", "INVALID_CONFIG"),
+        ('root = "./lake"\n[topics.orders]\nsources = 3', "", "INVALID_CONFIG"),
+        ('root = "./lake"', "--wait soon", "INVALID_REQUEST"),
+        ('root = "./lake"', "--report /nowhere/at/all.json", "INVALID_REQUEST"),
+        ("", "", "INVALID_REQUEST"),
+    ],
+)
+def test_a_wrong_configuration(
+    root: Path, cli: Callable[..., Answer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toml: str, more: str, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lakelog.toml").write_text(toml)
+    answer = cli(f"run orders --json {more}" + ("" if "--report" in more else " --report run.json"))
+    said = json.loads(answer.out)
+    assert (answer.code, said["exit_code"], said["error"]["error"]) == (2, 2, name)
+    if "--report" not in more:
+        assert json.loads((tmp_path / "run.json").read_text()) == said
+    # Where the lake is known, it is told.
+    assert len(rows(root)) == (name == "INVALID_REQUEST" and toml != "")
+
+
+def test_a_job_that_finds_no_lake_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "lakelog.toml").write_text("rot = 1")
+    assert run.main(["--topic", "orders", "--config", str(tmp_path / "lakelog.toml"), "--report", str(tmp_path / "run.json")]) == 2
+    said = json.loads(capsys.readouterr().out)
+    assert (said["outcome"], said["error"]["error"]) == ("failed", "INVALID_CONFIG")
+    assert json.loads((tmp_path / "run.json").read_text()) == said
+
+
+def test_a_process_is_gone_where_that_is_certain() -> None:
+    here = Holder.here()
+    assert here.machine and here.started and not here.is_gone()
+    assert Holder.of(here.to_dict()) == here
+    assert Holder(here.host, here.pid, here.machine, "1").is_gone()
+    assert Holder(here.host, 2**22 + 1, here.machine, here.started).is_gone()
+    assert not Holder("elsewhere", here.pid, "another machine", "1").is_gone()
+    assert not Holder(here.host, here.pid).is_gone()
+
+
+SLOW = """
+import sys, time
+from lakelog.cli.settings import Settings
+def open_lake(self):
+    sys.stderr.write("starting\\n")
+    sys.stderr.flush()
+    time.sleep(60)
+Settings.open_lake = open_lake
+"""
+
+
+@pytest.mark.parametrize(("entry", "topic"), [(COMMAND, ["run", "orders"]), (JOB, ["--topic", "orders"])])
+def test_ended_while_spark_starts(root: Path, tmp_path: Path, entry: str, topic: list[str]) -> None:
+    for table in ("bronze", "silver"):
+        (root / "orders" / table / "_delta_log").mkdir(parents=True)
+    report = tmp_path / "run.json"
+    more = ["--json"] if entry == COMMAND else []
+    process = start(SLOW, entry, *topic, "--root", str(root), "--report", str(report), *more)
+    assert process.stderr is not None
+    while (line := process.stderr.readline()) != "starting\n":
+        assert line, "it ended before"
+    process.terminate()
+    code, out, err = ended(process)
+    said = json.loads(out)
+    assert (code, said["outcome"], said["exit_code"], said["recorded"]) == (143, "interrupted", 143, True), err
+    assert json.loads(report.read_text()) == said
+    assert [(row["run_id"], row["error"]) for row in rows(root)] == [(said["run"], "INTERRUPTED")]
