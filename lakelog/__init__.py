@@ -77,6 +77,7 @@ if TYPE_CHECKING:
         Upgraded,
         Verified,
     )
+    from lakelog.running.streaming import BatchAppender
     from lakelog.status_results import CleaningStatus, PartitionStatus, TopicStatus
     from lakelog.topic import Topic
 
@@ -93,6 +94,7 @@ _HOMES = {
     "reader_results": ("Committed", "Exported", "GroupLag", "Lag", "Position", "Truncated", "Validated"),
     "readers.bootstrap": ("Bootstrap",),
     "readers.read": ("Fetched",),
+    "running.streaming": ("BatchAppender",),
     "results": ("Appended", "Loaded", "Maintained", "Merged", "Repaired",
                 "Restored", "Snapshot", "SnapshotDeleted", "TopicDeleted", "TopicDescription", "Upgraded", "Verified"),
     "status_results": ("CleaningStatus", "PartitionStatus", "TopicStatus"),
@@ -101,7 +103,7 @@ _HOMES = {
 }  # fmt: skip
 __version__ = "0.1.0"
 __all__ = [
-    "Appended", "Bootstrap", "Cleaned", "CleaningStatus", "CommitLog", "Committed", "Conflict", "Damaged", "Dropped", "Erased",
+    "Appended", "BatchAppender", "Bootstrap", "Cleaned", "CleaningStatus", "CommitLog", "Committed", "Conflict", "Damaged", "Dropped", "Erased",
     "ExpectedOffsetMismatch", "Explained", "Exported", "FencedEpoch", "Fetched", "Finding", "GateFailed", "GroupLag", "Holder",
     "Initialized", "Invalid", "InvalidConfig", "InvalidRecords", "InvalidRequest", "Lag", "Lake", "LakelogError", "Loaded", "LogIncomplete",
     "Maintained", "Merged", "NotFound", "NotReady", "OffsetOutOfRange", "OrderingRule", "PartitionStatus", "Position", "RecordsDeleted",

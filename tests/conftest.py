@@ -41,6 +41,7 @@ class Clock:
 # The quick suite is thousands of small plans and no data: a Java that compiles little and a Spark that generates no code are twice as
 # fast at that. The long suite runs as users do.
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
+QUICK = "not long and not soak"
 QUICK_SPARK = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
@@ -52,7 +53,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
     if os.environ.get("LAKELOG_TEST_SESSION") == "connect":
         yield from _connect_session(str(tmp_path_factory.mktemp("warehouse")))
         return
-    quick = pytestconfig.option.markexpr == "not long"
+    quick = pytestconfig.option.markexpr == QUICK
     with pytest.MonkeyPatch.context() as patch:
         if quick:
             patch.setenv("JDK_JAVA_OPTIONS", QUICK_JAVA, prepend=" ")

@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -26,32 +27,50 @@ if TYPE_CHECKING:
     from lakelog.running_results import Step
 
 From = Annotated[
-    list[str] | None, typer.Option("--from", metavar="DIRECTORY", help="Take each file of a directory once; else lakelog.toml's sources.")
+    list[str] | None, typer.Option("--from", metavar="SOURCE", help="A directory, or kafka://HOST:PORT/TOPIC; else lakelog.toml's sources.")
+]
+Decode = Annotated[
+    str | None, typer.Option(metavar="key=FORM,value=FORM", help="Of Kafka: json, debezium, avro:FILE, avro:ID=FILE;ID=FILE.")
 ]
 DOING = {"append": "appending", "merge": "merging", "snapshot": "snapshot", "clean": "cleaning", "check": "checking"}
 
 
 def sources_of(
-    settings: Settings, topic: str, directories: Sequence[str], written: Mapping[str, str | None], *, needed: bool = True
+    settings: Settings,
+    topic: str,
+    directories: Sequence[str],
+    written: Mapping[str, str | None],
+    messages: Mapping[str, Any] = MappingProxyType({}),
+    *,
+    needed: bool = True,
 ) -> list[Source]:
-    """The sources of an append: directories that are named, else those of lakelog.toml.
+    """The sources of an append: directories and topics of Kafka that are named, else those of lakelog.toml.
 
     Args:
         settings: they list the sources of topics.
         topic: the topic.
         directories: ``--from``.
         written: how files are written, where the command line says it.
+        messages: how messages of Kafka are taken, where the command line says it.
         needed: there must be one.
 
     Raises:
         InvalidRequest: there is none, or one is named twice.
     """
-    from lakelog.running.sources import DirectorySource, of_directory, require_distinct
+    from lakelog.running.kafka_source import KafkaSource
+    from lakelog.running.sources import DirectorySource, of_name, require_distinct
 
     configured = settings.sources.get(topic, ())
     said: dict[str, Any] = {name: text for name, text in written.items() if text != getattr(DirectorySource, name)}
-    named = [of_directory(one, configured, Path.cwd()) for one in directories] or list(configured)
-    found: list[Source] = [replace(one, **said) if isinstance(one, DirectorySource) else one for one in named]
+    named = [of_name(one, configured, Path.cwd()) for one in directories] or list(configured)
+    found: list[Source] = [
+        replace(one, **said) if isinstance(one, DirectorySource) else replace(one, **messages) if isinstance(one, KafkaSource) else one
+        for one in named
+    ]
+    if messages and not any(isinstance(one, KafkaSource) for one in found):
+        raise InvalidRequest(
+            "--mirror and --decode are about messages of Kafka: --from kafka://HOST:PORT/TOPIC, or a source of lakelog.toml."
+        )
     if needed and not found:
         raise InvalidRequest(
             f"{topic}: what is to be appended? Name files, a directory with --from, or sources in {settings.file or 'a lakelog.toml'}:"
@@ -61,13 +80,23 @@ def sources_of(
     return found
 
 
-def append_from(call: Call, topic: str, directories: Sequence[str], written: Mapping[str, str | None]) -> None:
+def append_from(
+    call: Call,
+    topic: str,
+    directories: Sequence[str],
+    written: Mapping[str, str | None],
+    *,
+    mirror: bool = False,
+    decode: str | None = None,
+) -> None:
     """Append what is new in a topic's sources."""
     from lakelog.cli.progress import watching
     from lakelog.running.append import append_from as taken_from
+    from lakelog.running.kafka_source import stated_decoding
 
-    sources = sources_of(call.settings(), topic, directories, written)
-    lake = call.lake([topic], writing=True)
+    messages = {**({"mirror": True} if mirror else {}), **({"decode": stated_decoding(decode, Path.cwd())} if decode else {})}
+    sources = sources_of(call.settings(), topic, directories, written, messages)
+    lake = call.lake([topic], writing=True, sources=sources)
     with watching(f"{topic}: appending from {output.count(len(sources), 'source')}", lake.spark, of="files") as tell:
         done = taken_from(lake.topic(topic), sources, tell=tell)
     if call.json:
@@ -97,7 +126,7 @@ def run(
     report_files.require_writable("--report", report)
     report_files.require_writable("--metrics-file", metrics_file)
     sources = sources_of(call.settings(), topic, source or [], {}, needed=False)
-    lake = call.lake([topic], writing=True)
+    lake = call.lake([topic], writing=True, sources=sources)
 
     def as_error(error: BaseException) -> LakelogError:
         if call.debug:

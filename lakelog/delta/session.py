@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakelog.delta.prerequisites import LEAKING_VARIABLES, cache_folder, check_extras, check_java, delta_jars
+from lakelog.delta.prerequisites import LEAKING_VARIABLES, cache_folder, check_extras, check_java, delta_jars, kafka_jars
 from lakelog.errors import NotReady
 
 if TYPE_CHECKING:
@@ -120,6 +120,7 @@ def local_session(
     master: str = "local[*]",
     memory: str = "4g",
     config: Mapping[str, str] | None = None,
+    kafka: bool = False,
     say: Callable[[str], None] = _tell,
 ) -> SparkSession:
     """A Spark session on this machine with Delta, quiet, in UTC; the running one when there is one.
@@ -129,6 +130,7 @@ def local_session(
         master: Spark's master; ``local[2]`` for two cores.
         memory: heap of the Java process (``spark.driver.memory``), which does all the work.
         config: further Spark settings; they win over lakelog's.
+        kafka: with Spark's Kafka source; a session that runs already is taken as it is.
         say: told one line when the jars are fetched (first start only).
 
     Returns:
@@ -145,7 +147,7 @@ def local_session(
     if running is not None:
         return running
     check_java()
-    jars = delta_jars(say)
+    jars = [*delta_jars(say), *(kafka_jars(say) if kafka else [])]
 
     # PySpark prints every error of a query as a line of JSON on stderr, beside raising it.
     PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from lakelog.inputs.csv import CsvOptions
 from lakelog.inputs.fitting import WIDER, fitted, in_utc
 from lakelog.inputs.ndjson import from_lines, from_records
 from lakelog.model.config import did_you_mean
+from lakelog.model.mirroring import Mirrored
 from lakelog.model.records import (
     FLAT_FIELDS,
     HEADERS,
@@ -52,7 +54,8 @@ class Request:
     ``repeatable``: they are the same rows in the same order each time they are evaluated: a list; Parquet files, of which Spark itself
     expects that they stay as they are; a frame of such files or of rows held by the driver (plans.py); a frame that its owner has cached.
     ``held``: this process holds them, so they cannot change.
-    ``text_files``: those whose lines an error numbers; ``numbered``: ``line`` is the line of the file.
+    ``text_files``: those whose lines an error numbers; ``numbered``: ``line`` is the line of the file. ``offsets``: ``line`` is the record's offset in
+    the log that it comes from, ``src`` names the partition there; ``mirrored``: that it keeps it.
     """
 
     rows: DataFrame
@@ -60,6 +63,16 @@ class Request:
     held: bool = False
     text_files: tuple[str, ...] = ()
     numbered: bool = False
+    offsets: bool = False
+    mirrored: Mirrored | None = None
+
+
+class Requesting(ABC):
+    """A source that makes its request itself."""
+
+    @abstractmethod
+    def request(self, types: Types, *, raw: bool = False) -> Request:
+        """The request for a topic of these types; ``raw``: with the input of records that cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +96,8 @@ def requested(spark: SparkSession, source: Any, how: FileOptions | None, types: 
         return _of_files(spark, [os.fspath(item) for item in source], how, types, raw)
     if how != FileOptions():
         raise InvalidRequest("format, delimiter, encoding and null are for files; the source is none.")
+    if isinstance(source, Requesting):
+        return source.request(types, raw=raw)
     if hasattr(source, "sparkSession"):
         level = source.storageLevel
         return Request(from_frame(source, types, raw), repeatable=level.useMemory or level.useDisk or repeats(source))

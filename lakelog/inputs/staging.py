@@ -173,7 +173,7 @@ def staged(log: TopicLog, request: Request, now: int, *, listed: int = 20, rules
     elif whole:
         batch = _batch(rows, groups)
         broken = rows.withColumn("problem", _problem(rules)).filter("problem IS NOT NULL")
-        told = listing(broken, positions, listed=listed, text_files=request.text_files, numbered=request.numbered)
+        told = listing(broken, positions, listed=listed, text_files=request.text_files, numbered=request.numbered, offsets=request.offsets)
         found = replace(found, problems=told)
     else:
         batch = _batch(screening.good_rows(rows, rules), groups, screening.renumbered(groups))
@@ -195,7 +195,9 @@ def _without_problems(rows: DataFrame, groups: list[Row], positions: Any, reques
     wrong = sum(row["problems"] for row in groups)
     if wrong:
         problems = rows.filter(F.col("problem").isNotNull())
-        raise refused(problems, positions, wrong, listed=listed, text_files=request.text_files, numbered=request.numbered)
+        raise refused(
+            problems, positions, wrong, listed=listed, text_files=request.text_files, numbered=request.numbered, offsets=request.offsets
+        )
     return groups
 
 

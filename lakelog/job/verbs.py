@@ -53,7 +53,8 @@ def perform(given: Namespace, signals: Signals | None = None) -> Outcome:
     """Open the lake and run the verb; an error of lakelog's is an outcome too."""
     try:
         settings = load(root=given.root, config=given.config)
-        lake = settings.open_lake()
+        read = given.verb == "run" or (given.verb == "append" and not given.files)
+        lake = settings.reading(settings.sources.get(given.topic, ()) if read else ()).open_lake()
         if signals is not None:
             signals.started(lake.spark)
         return _VERBS[given.verb](Work(given, lake, settings, signals))

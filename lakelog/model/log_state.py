@@ -39,6 +39,7 @@ class PartitionState:
         deletes_from: from this offset on, the log still holds every tombstone that was ever written.
         intent: an operation that was begun and not finished.
         rolled: segments that begin below this offset are closed, although no append has begun a new one.
+        mirror: the source whose offsets the records keep (model/mirroring.py); None where the log gives its own.
     """
 
     partition: int
@@ -52,6 +53,7 @@ class PartitionState:
     deletes_from: int = 0
     intent: Intent | None = None
     rolled: int = 0
+    mirror: str | None = None
 
     @classmethod
     def first(cls, partition: int, batch: str, *, origin: int = 0) -> PartitionState:
@@ -71,6 +73,10 @@ class PartitionState:
         """The state after a change."""
         return replace(self, sequence=self.sequence + 1, batch=batch, **changes)
 
+    def mirroring(self, batch: str, source: str, first: int) -> PartitionState:
+        """The state of an empty log that begins to mirror a source at an offset."""
+        return self.next(batch, mirror=source, epochs=((self.epoch, first),), origin=first, start=first, cleaned=first, deletes_from=first)
+
     def next_epoch(self, batch: str, first: int, *, number: int | None = None, **changes: Any) -> PartitionState:
         """The state in which a new generation of the log begins, at offset ``first``; generations that began there or beyond are no more."""
         changes.setdefault("rolled", min(self.rolled, first))
@@ -89,6 +95,8 @@ class PartitionState:
             "type": "state", "topic": topic, "sequence": self.sequence, "epochs": [list(pair) for pair in self.epochs], "origin": self.origin,
             "start": self.start, "cleaned": self.cleaned, "deletes_from": self.deletes_from, "rolled": self.rolled,
         }  # fmt: skip
+        if self.mirror is not None:
+            content["mirror"] = self.mirror
         if self.intent is not None:
             content["intent"] = {"operation": self.intent.operation, "id": self.intent.id, "arguments": dict(self.intent.arguments)}
         return json.dumps(content, sort_keys=True)
@@ -104,4 +112,5 @@ class PartitionState:
             partition, content["sequence"], batch or "", epoch, tuple((number, first) for number, first in content["epochs"]), content["origin"],
             content["start"], content["cleaned"], content["deletes_from"],
             Intent(intent["operation"], intent["id"], intent["arguments"]) if intent else None, content.get("rolled", 0),
+            content.get("mirror"),
         )  # fmt: skip

@@ -160,4 +160,4 @@ def _files(rows: DataFrame) -> set[str]:
 
 def _taken(topic: str, source: TableSource, done: Sequence[TakenBatch], position: Any) -> Taken:
     spans = joined([one.offsets for one in done])
-    return Taken(topic, str(source), len(done), 0, sum(one.records for one in done), spans, list(done), position=position)
+    return Taken(topic, str(source), len(done), 0, sum(one.records for one in done), spans, list(done), position=position, kind="version")

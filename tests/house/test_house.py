@@ -19,7 +19,10 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "settings", "root", "failure", "input", "progress", "output", "told", "rows", "doctor", "demo", "shell",
         "context", "topics", "snapshots", "quality", "readers", "running", "main",
     ),
-    "running": ("interrupt", "sources", "directory", "table", "append", "steps", "report_files", "runs", "run"),
+    "running": (
+        "interrupt", "secrets", "kafka_source", "sources", "directory", "table", "offsets", "kafka", "streaming", "append", "steps",
+        "report_files", "runs", "run",
+    ),
     "lake": ("query", "lake_table", "lake_snapshots", "lake_import", "lake"),
     "": ("reading", "retention", "topic", "commit_log"),
     "native": ("rows", "table", "log", "latest", "topic", "query"),
@@ -38,16 +41,16 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "latest": ("erased", "progress", "fold", "compare", "fill", "silver", "upsert", "evolution", "merge", "views", "status", "recompute", "verify"),
     "log": ("rows", "notes", "inspection", "tail", "tokens", "ledger", "conditions", "guard", "state", "cut", "bronze", "extent", "append", "bulk"),
     "inputs": (
-        "files", "csv", "arrow", "values", "ndjson", "fitting", "sources", "inference", "refusal", "screening", "staging", "identity",
-        "directory", "keys",
+        "files", "csv", "arrow", "values", "ndjson", "fitting", "avro", "decoding", "sources", "kafka", "inference", "refusal",
+        "screening", "staging", "identity", "directory", "keys",
     ),
     "delta": (
-        "prerequisites", "session", "errors", "location", "lock", "statement", "plans", "commit_file", "commits", "table_properties",
+        "prerequisites", "session", "kafka", "errors", "location", "lock", "statement", "plans", "commit_file", "commits", "table_properties",
         "filesystem", "tables", "past",
     ),
     "model": (
         "names", "config", "kinds", "queries", "records", "row_rules", "ordering", "topic_log", "expectations", "log_state",
-        "segments", "steps", "snapshot_id", "point_in_time", "widening", "positions", "json_values",
+        "segments", "mirroring", "steps", "snapshot_id", "point_in_time", "widening", "positions", "json_values",
     ),
     "ground": ("errors", "results", "reader_results", "quality_results", "cleaning_results", "status_results", "running_results"),
 }  # fmt: skip
@@ -68,7 +71,7 @@ COLLECTORS = (
     "snapshots.registry", "snapshots.plan", "log.extent",
     "quality.quarantine", "quality.verdicts", "quality.merge_gate", "quality.audit", "quality.profile", "quality.requeue", "quality.expectations",
     "log.cut", "latest.erased", "operations.erase",
-    "lake.lake_table", "inputs.arrow", "inputs.keys", "inputs.csv", "inputs.inference", "inputs.files", "cli.rows",
+    "delta.kafka", "running.streaming", "lake.lake_table", "inputs.arrow", "inputs.keys", "inputs.csv", "inputs.inference", "inputs.files", "cli.rows",
 )  # fmt: skip
 BANNED_CALLS = {
     "get_type_hints": "inspect.signature with eval_str: Python 3.10 wraps what has the default None in another Optional, options are lost",
