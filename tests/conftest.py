@@ -61,6 +61,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
             "lakelog-tests",
             master="local[2]",
             memory="3g",
+            kafka=True,
             config={
                 "spark.sql.shuffle.partitions": "2",
                 "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
@@ -78,12 +79,12 @@ def _connect_session(warehouse: str) -> Iterator[SparkSession]:
     """A Spark Connect session with a server of its own in this process' care: no Java within reach of the client."""
     from pyspark.sql import SparkSession
 
-    from lakelog.delta.prerequisites import LEAKING_VARIABLES, delta_jars
+    from lakelog.delta.prerequisites import LEAKING_VARIABLES, delta_jars, kafka_jars
     from lakelog.delta.session import DELTA_CONF
 
     for name in LEAKING_VARIABLES:
         os.environ.pop(name, None)
-    builder = SparkSession.builder.remote("local[2]").config("spark.jars", ",".join(map(str, delta_jars(print))))
+    builder = SparkSession.builder.remote("local[2]").config("spark.jars", ",".join(map(str, [*delta_jars(print), *kafka_jars(print)])))
     settings = {
         **DELTA_CONF,
         "spark.driver.memory": "2g",

@@ -124,8 +124,7 @@ def append(
     the partition's keys for those of the batch.
     """
     # A batch of no records has a token, which is all that is written.
-    spans = {} if terms.mirrored is None else terms.mirrored.spans
-    touched = sorted({*batch.shares, *terms.expectations, *spans}) or [0]
+    touched = sorted({*batch.shares, *terms.expectations, *(terms.mirrored.spans if terms.mirrored else ())}) or [0]
     epoch, current = captured.epoch, captured
     for attempt in range(ATTEMPTS):
         for index in touched:
@@ -213,9 +212,8 @@ def _rows(
     records = numbered.select(
         *[given[column.name].alias(column.name) if column.name in given else F.col(column.name) for column in schema(log.types)]
     )
-    control = []
-    for index, piece in pieces.items():
-        control.append(control_row(index, piece.segment, piece.end - 1, epoch, piece.row(captured.version), batch_id))
+    after = captured.version
+    control = [control_row(index, piece.segment, piece.end - 1, epoch, piece.row(after), batch_id) for index, piece in pieces.items()]
     if terms.token is not None:
         spans = {index: (piece.start, piece.end) for index, piece in pieces.items()}
         control += terms.token.rows(batch_id, epoch, spans, batch.records, captured.ends())
@@ -232,12 +230,11 @@ def _numbered(log: TopicLog, batch: Batch, pieces: Mapping[int, Piece], *, keepi
     index = F.col("partition") + zero("row_order")
     segment = looked_up([piece.segment if piece else -1 for piece in places], index)
     start = looked_up([piece.start if piece else -1 for piece in places], index)
-    size = looked_up([piece.records if piece else 0 for piece in places], index)
+    size = looked_up([piece.end - piece.start if piece else 0 for piece in places], index)
     # A source that gives other rows when it is read again may give them to other partitions.
     changed = F.raise_error(F.lit(tables.SOURCE_CHANGED)).cast("bigint")
     if keeping:
-        end = looked_up([piece.end if piece else -1 for piece in places], index)
-        own = F.when(F.col("line").between(start, end - 1) & F.col("problem").isNull(), F.col("line")).otherwise(changed)
+        own = F.when(F.col("line").between(start, start + size - 1) & F.col("problem").isNull(), F.col("line")).otherwise(changed)
         return batch.rows.select("*", segment.alias("segment"), own.alias("offset"))
     offset = F.when(F.col("position") < size, F.col("position") + start).otherwise(changed)
     return batch.located().select("*", segment.alias("segment"), offset.alias("offset"))
