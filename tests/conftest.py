@@ -45,6 +45,18 @@ QUICK = "not long and not soak"
 QUICK_SPARK = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
+def _kafka() -> bool:
+    """Whether there are jars of Spark's Kafka source; where they cannot be fetched, only the tests beside a broker fail."""
+    from lakelog import NotReady
+    from lakelog.delta.prerequisites import kafka_jars
+
+    try:
+        return bool(kafka_jars(print))
+    except NotReady as error:
+        warnings.warn(str(error), ResourceWarning, stacklevel=1)
+        return False
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[SparkSession]:
     """The one Spark session of the run: two cores, small shuffles, tables of a catalog in a temporary warehouse."""
@@ -61,7 +73,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
             "lakelog-tests",
             master="local[2]",
             memory="3g",
-            kafka=True,
+            kafka=_kafka(),
             config={
                 "spark.sql.shuffle.partitions": "2",
                 "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
@@ -84,7 +96,9 @@ def _connect_session(warehouse: str) -> Iterator[SparkSession]:
 
     for name in LEAKING_VARIABLES:
         os.environ.pop(name, None)
-    builder = SparkSession.builder.remote("local[2]").config("spark.jars", ",".join(map(str, [*delta_jars(print), *kafka_jars(print)])))
+    builder = SparkSession.builder.remote("local[2]").config(
+        "spark.jars", ",".join(map(str, [*delta_jars(print), *(kafka_jars(print) if _kafka() else [])]))
+    )
     settings = {
         **DELTA_CONF,
         "spark.driver.memory": "2g",

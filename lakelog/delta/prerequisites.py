@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -159,9 +159,15 @@ def kafka_folder() -> Path:
 
 
 def kafka_jars(say: Callable[[str], None]) -> list[Path]:
-    """The jars of Spark's Kafka source that fit the installed pyspark; else as `delta_jars`."""
+    """The jars of Spark's Kafka source that fit the installed pyspark; else as `delta_jars`.
+
+    They come out later than Spark, and a mirror may lack some: then those of the patch before it, which are made for the same Spark.
+    """
     version = check_extras()[0]
-    return _jars(kafka_folder(), KAFKA_JAR.format(version=version), f"the Kafka jars for Spark {version}", "20 MB", say)
+    minor, _, patch = version.rpartition(".")
+    older = [f"{minor}.{number}" for number in range(int(patch) - 1, -1, -1)] if patch.isdigit() else []
+    wanted = [KAFKA_JAR.format(version=one) for one in [version, *older]]
+    return _jars(kafka_folder(), wanted, f"the Kafka jars for Spark {version}", "20 MB", say)
 
 
 def delta_jars(say: Callable[[str], None]) -> list[Path]:
@@ -174,11 +180,11 @@ def delta_jars(say: Callable[[str], None]) -> list[Path]:
         NotReady: an extra is missing, Java does not fit, or the resolver failed (its last lines are in the message).
     """
     version = check_extras()[1]
-    return _jars(jar_folder(), DELTA_JAR.format(version=version), f"the Delta {version} jars", "90 MB", say)
+    return _jars(jar_folder(), [DELTA_JAR.format(version=version)], f"the Delta {version} jars", "90 MB", say)
 
 
-def _jars(folder: Path, coordinates: str, what: str, size: str, say: Callable[[str], None]) -> list[Path]:
-    """The jars of a package and of all it needs, in a folder of the cache."""
+def _jars(folder: Path, wanted: Sequence[str], what: str, size: str, say: Callable[[str], None]) -> list[Path]:
+    """The jars of a package and of all it needs, in a folder of the cache: of the first of these that is there as a whole."""
     jars = cached_jars(folder)
     if jars:
         return jars
@@ -186,7 +192,7 @@ def _jars(folder: Path, coordinates: str, what: str, size: str, say: Callable[[s
     say(f"lakelog: fetching {what} from Maven Central into {folder} (once, about {size})")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as work:
-        resolved = _resolve(coordinates, Path(work))
+        resolved = _first(wanted, Path(work))
         folder.mkdir(exist_ok=True)
         for jar in resolved:
             os.replace(jar, folder / jar.name)
@@ -194,6 +200,20 @@ def _jars(folder: Path, coordinates: str, what: str, size: str, say: Callable[[s
         pending.write_text("".join(f"{jar.name}\n" for jar in resolved))
         os.replace(pending, folder / "MANIFEST")
     return cached_jars(folder)
+
+
+def _first(wanted: Sequence[str], work: Path) -> list[Path]:
+    """`_resolve` of the first package that is there."""
+    first: NotReady | None = None
+    for number, coordinates in enumerate(wanted):
+        try:
+            (work / str(number)).mkdir()
+            return _resolve(coordinates, work / str(number))
+        except NotReady as error:
+            first = first or error
+            if "not found" not in str(error):
+                break
+    raise first or NotReady("There is nothing to fetch.")
 
 
 def _resolve(coordinates: str, work: Path) -> list[Path]:
