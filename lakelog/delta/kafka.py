@@ -80,12 +80,13 @@ def ends(spark: SparkSession, connection: Connection) -> dict[int, int]:
         query = stream.select("partition").writeStream.format("noop").trigger(availableNow=True).start()
         query.awaitTermination()
         progress = query.lastProgress
-        said = None if progress is None else progress.sources[0].endOffset
+        # In JSON alone it is the same on Spark Connect.
+        said = None if progress is None else json.loads(progress.json)["sources"][0]["endOffset"]
     if not said:
         raise Conflict(
             f"{connection}: the broker did not tell where the topic ends. Nothing was written; try again.", name="NETWORK_EXCEPTION"
         )
-    found = json.loads(said)[connection.topic]
+    found = (json.loads(said) if isinstance(said, str) else said)[connection.topic]
     return {int(index): int(end) for index, end in sorted(found.items(), key=lambda one: int(one[0]))}
 
 
