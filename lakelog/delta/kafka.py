@@ -58,8 +58,8 @@ class Connection:
         return text
 
 
-class Lost(Exception):  # not an error of ours: who reads knows what is lost
-    """The broker no longer holds offsets that were to be read."""
+class Lost(Conflict):
+    """The broker no longer holds offsets that were to be read; who reads knows which, or tries again."""
 
 
 def ends(spark: SparkSession, connection: Connection) -> dict[int, int]:
@@ -143,8 +143,6 @@ def door(connection: Connection) -> Iterator[None]:
             error.args = (connection.scrubbed(str(error)),)
             raise error from None
         raise
-    except Lost:
-        raise
     except Exception as error:
         ours = translated(str(error), connection)
         told = any(secret in text for secret in connection.secrets for text in (str(error), str(error.__cause__)))
@@ -156,11 +154,11 @@ def door(connection: Connection) -> Iterator[None]:
         raise ours from (None if connection.secrets else error)
 
 
-def translated(text: str, connection: Connection) -> Exception | None:
+def translated(text: str, connection: Connection) -> LakelogError | None:
     """What a message of Spark or Java means; None where it says nothing of Kafka."""
     text = connection.scrubbed(text)
     if LOST.search(text):
-        return Lost(text[:300])
+        return Lost(f"{connection}: messages were removed while they were read. Nothing was written; try again.")
     if MISSING.search(text):
         return NotReady(
             f"{connection}: Spark has no Kafka source. Start it with spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13 at its own version,"

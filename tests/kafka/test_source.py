@@ -204,7 +204,7 @@ def test_messages_are_decoded_into_the_declared_types(lake: Lake, broker: Broker
 
         # One that is wrong refuses the batch, and is named by its offset.
         produce(broker, name, [Message(0, b'{"id": 2}', found[0]), Message(0, b'{"id": 3}', b'{"id": "x"}')])
-        with pytest.raises(InvalidRecords, match=rf"{name}-0, offset {len(found) + 1}: value ") as refused:
+        with pytest.raises(InvalidRecords, match=rf"{name}-0, offset {len(found) + 1}: value") as refused:
             take(topic, source)
         assert refused.value.problems[0]["offset"] == len(found) + 1
         assert topic.read().count() == len(found)
