@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 EARLIEST = -2
 ISOLATION = "kafka.isolation.level"
 # What Java's messages say of records that the broker no longer holds.
-LOST = re.compile(r"KAFKA_DATA_LOSS|data may have been lost|OffsetOutOfRangeException|is after the ending offset", re.IGNORECASE)
+LOST = re.compile(
+    r"KAFKA_DATA_LOSS|data may have been lost|OffsetOutOfRangeException|is greater than the end offset|don't match what are assigned",
+    re.IGNORECASE,
+)
 MISSING = re.compile(r"Failed to find (the )?data source:? [`\"']?kafka|DATA_SOURCE_NOT_FOUND|find .*kafka.* data source", re.IGNORECASE)
 UNKNOWN = re.compile(r"UnknownTopicOrPartition|does not host this topic-partition|topic[^\n]{0,80} (does not|doesn't) exist", re.IGNORECASE)
 DENIED = re.compile(r"((?:Sasl|Ssl)AuthenticationException|(?:Topic|Group|Cluster)AuthorizationException)[: ]*([^\n]{0,200})")
@@ -31,6 +34,8 @@ UNREACHABLE = re.compile(
     r"(TimeoutException|DisconnectException|NetworkException|Timed out waiting for a node assignment|BrokerNotAvailable|NotLeaderOrFollower"
     r"|LeaderNotAvailable)"
 )
+# Java does not say why; a name that cannot be resolved, or options that do not go together.
+REFUSED = re.compile(r"Failed to (create new KafkaAdminClient|construct kafka (consumer|admin client))", re.IGNORECASE)
 UNSOUND = re.compile(r"(ConfigException|No resolvable bootstrap urls|IllegalArgumentException|KafkaException)[: ]*([^\n]{0,200})")
 
 
@@ -175,6 +180,11 @@ def translated(text: str, connection: Connection) -> LakelogError | None:
         )
     if UNREACHABLE.search(text):
         return Conflict(f"{connection}: the broker does not answer. Nothing was written; try again when it does.", name="NETWORK_EXCEPTION")
+    if REFUSED.search(text):
+        return InvalidConfig(
+            f"{connection}: Kafka's client refuses its settings: there is no such host, or its options are wrong. Nothing was written. Correct"
+            " bootstrap_servers or the source's options."
+        )
     if found := UNSOUND.search(text):
         return InvalidConfig(
             f"{connection}: {found[2] or found[1]}. Nothing was written. Correct bootstrap_servers or the source's options."

@@ -163,7 +163,7 @@ def _lost(topic: Topic, source: KafkaSource, position: Position, step: Step) -> 
     ends = kafka.ends(topic.spark, position.connection)
     offsets.require_not_replaced(topic.name, source, {index: first for index, (first, _) in step.read.items()}, ends)
     gone = {}
-    for index, first in kafka.firsts(topic.spark, position.connection, list(step.read), ends).items():
+    for index, first in kafka.firsts(topic.spark, position.connection, [index for index in step.read if index in ends], ends).items():
         start = step.read[index][0]
         if first > start and _is_lost(topic, position.connection, index, start, min(first, ends[index])):
             gone[index] = (start, first)

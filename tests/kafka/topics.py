@@ -62,30 +62,41 @@ def truncate(broker: Broker, name: str, before: dict[int, int]) -> None:
         client.delete_records({TopicPartition(name, index): offset for index, offset in before.items()})
 
 
-def produce(broker: Broker, name: str, *batches: Sequence[Message], abort: Sequence[int] = (), transactional: bool = False) -> None:
-    """Produce batches, each in order, each as a transaction where that is wanted; those whose number is in ``abort`` are aborted."""
+def produce(
+    broker: Broker, name: str, *batches: Sequence[Message], abort: Sequence[int] = (), transactional: bool = False
+) -> dict[tuple[int, int], tuple[Any, ...]]:
+    """Produce batches, each in order, each as a transaction where that is wanted; those whose number is in ``abort`` are aborted.
+
+    Gives: (partition, offset) to (key, value, timestamp) of the records that were not.
+    """
     from kafka import KafkaProducer
 
     more: dict[str, Any] = {"transactional_id": f"tests-{name}"} if transactional or abort else {}
     producer = KafkaProducer(bootstrap_servers=broker.address, acks="all", **more)
     if more:
         producer.init_transactions()
+    found: dict[tuple[int, int], tuple[Any, ...]] = {}
     for number, batch in enumerate(batches):
         if more:
             producer.begin_transaction()
-        for one in batch:
+        sent = [
             producer.send(name, value=one.value, key=one.key, partition=one.partition, timestamp_ms=one.ms, headers=list(one.headers))
+            for one in batch
+        ]
         producer.flush()
         if more:
             producer.abort_transaction() if number in abort else producer.commit_transaction()
+        if number not in abort:
+            found |= {(one.partition, future.get(30).offset): (one.key, one.value, one.ms) for one, future in zip(batch, sent, strict=True)}
     producer.close()
+    return found
 
 
 def held(broker: Broker, name: str, partitions: int = 1) -> dict[tuple[int, int], tuple[Any, ...]]:
-    """(partition, offset) to (key, value, timestamp) of the committed records that a topic holds."""
+    """(partition, offset) to (key, value, timestamp) of the records that a topic without transactions holds."""
     from kafka import KafkaConsumer, TopicPartition
 
-    consumer = KafkaConsumer(bootstrap_servers=broker.address, isolation_level="read_committed", enable_auto_commit=False)
+    consumer = KafkaConsumer(bootstrap_servers=broker.address, enable_auto_commit=False)
     places = [TopicPartition(name, index) for index in range(partitions)]
     consumer.assign(places)
     consumer.seek_to_beginning(*places)
