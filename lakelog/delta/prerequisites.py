@@ -167,7 +167,7 @@ def kafka_jars(say: Callable[[str], None]) -> list[Path]:
     minor, _, patch = version.rpartition(".")
     older = [f"{minor}.{number}" for number in range(int(patch) - 1, -1, -1)] if patch.isdigit() else []
     wanted = [KAFKA_JAR.format(version=one) for one in [version, *older]]
-    return _jars(kafka_folder(), wanted, f"the Kafka jars for Spark {version}", "20 MB", say)
+    return _jars(kafka_folder(), wanted, f"the Kafka jars for Spark {version}", "60 MB", say)
 
 
 def delta_jars(say: Callable[[str], None]) -> list[Path]:

@@ -37,11 +37,11 @@ def admin(broker: Broker) -> Iterator[Any]:
 
 
 def create(broker: Broker, name: str, partitions: int = 1, **settings: Any) -> None:
-    """A topic, there for clients when this returns."""
+    """A topic, there for clients when this returns; its records stay, however old their timestamps are."""
     from kafka.admin import NewTopic
 
     with admin(broker) as client:
-        topic_configs = {name.replace("_", "."): str(value) for name, value in settings.items()}
+        topic_configs = {name.replace("_", "."): str(value) for name, value in {"retention_ms": -1, **settings}.items()}
         client.create_topics([NewTopic(name, partitions, 1, topic_configs=topic_configs)])
 
 
