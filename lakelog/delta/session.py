@@ -175,6 +175,8 @@ def local_session(
         "spark.sql.catalogImplementation": "in-memory",
         # Where in the program each column was made, told in error messages, costs more than making the column.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
+        # Options of a Kafka source are secrets too.
+        "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas",
         **(config or {}),
     }
     if settings["spark.sql.catalogImplementation"] == "in-memory":

@@ -93,6 +93,7 @@ def test_a_mirror_keeps_offsets_and_goes_on_where_the_log_ends(lake: Lake, broke
     assert topic.verify().ok
 
 
+@pytest.mark.long
 def test_a_mirror_is_written_by_its_source_alone(lake: Lake, broker: Broker) -> None:
     create(broker, "alone")
     produce(broker, "alone", messages("abc"))
@@ -149,6 +150,7 @@ def test_what_is_gone_is_named(lake: Lake, broker: Broker) -> None:
         assert refused.value.name == "SOURCE_REPLACED"
 
 
+@pytest.mark.long
 def test_a_restore_rewinds_both(lake: Lake, broker: Broker) -> None:
     create(broker, "rewound")
     produce(broker, "rewound", messages("abc"))
