@@ -117,6 +117,7 @@ def take(topic: Topic, source: KafkaSource, *, tell: Callable[[int, int], None] 
     Cost: as `look`; for each ``max_offsets`` an append, which reads them once and keeps them in memory or on local disk.
     """
     done: list[TakenBatch] = []
+    late = 0
     position = look(topic, source)
     at, known = position.at, position.known
     total, count = sum(position.ends[index] - offset for index, offset in at.items()), 0
@@ -125,6 +126,9 @@ def take(topic: Topic, source: KafkaSource, *, tell: Callable[[int, int], None] 
             answer = _append(topic, source, position, known, step)
             if answer is None:
                 # Another process took some of it meanwhile, or the log was restored: what is left now?
+                late += 1
+                if late == ATTEMPTS:
+                    raise Conflict(f"{topic.name}: other processes took {source} first {ATTEMPTS} times in a row; try again later.")
                 position = look(topic, source)
                 at, known = position.at, position.known
                 continue
