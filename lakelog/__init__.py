@@ -5,7 +5,9 @@ key, the winner under the topic's *ordering rule*. The folders are the architect
 
     job/          what a scheduler starts: a verb, its parameters, a report (``lakelog-job``; jobs/ calls it)
     cli/          the command line: arguments, environment, clock, output
-    running/      where a topic's records come from (sources), and all that is due for it in one go (run); how signals end it
+    page/         the status page: one file of a lake's topics, their history, runs, snapshots and verdicts
+    running/      all that is due for a topic in one go (run), with a report; one run at a time (lease); how signals end it
+    sources/      where a topic's records come from: directories, Delta tables, topics of Kafka, streams
     lake/         a root with its topics and defaults; how topics are created and deleted
     topic.py      the verbs on one topic; reading.py, retention.py: those on its log and readers; commit_log.py: a topic as a commit log (KIP-27)
     native/       the verbs that only read, on the same tables without a JVM: delta-rs, DuckDB
@@ -17,14 +19,16 @@ key, the winner under the topic's *ordering rule*. The folders are the architect
     quality/      expectations before the log and the latest table, audits and their verdicts; the quarantine and its way back
     latest/       silver: the new part of the log is folded, compared with silver, written; views, status, verify
     log/          bronze: records are numbered and appended under a guard; the log's end and state; reading
-    inputs/       a file, frame or list as a request: read, checked record by record, summed up
+    inputs/       a file, frame or list as a request: checked record by record, summed up
+    formats/      how each format becomes columns: CSV, NDJSON, Parquet, Arrow, Avro, Python values; types fitted, nothing cut or guessed
     delta/        everything that knows Delta, Spark's settings or the file system; foreign errors become lakelog's here
     model/        values and Spark expressions without I/O: records, ordering, config, segments, conditions, names
     results.py    what verbs return (reader_results.py and so on: those about that wing); errors.py: what they raise
 
 Each wing's ``__init__`` says which way data takes through its files. Where a change goes: a new header encoding is an expression in
 ``model/ordering.py`` and a value of ``compaction.header.encoding`` in ``model/config.py``; a new source format is a reader in
-``inputs/sources.py`` that yields a request; a new status figure is a field of ``status_results.TopicStatus`` computed in ``latest/status.py``.
+``formats/`` that ``inputs/sources.py`` makes a request with; a new status figure is a field of ``status_results.TopicStatus`` computed in
+``latest/status.py``.
 Importing this package imports neither Spark nor Delta. The logger ``lakelog`` tells what verbs did (INFO) and when they try again (WARNING).
 """
 
@@ -77,6 +81,7 @@ if TYPE_CHECKING:
         Upgraded,
         Verified,
     )
+    from lakelog.sources.streaming import BatchAppender
     from lakelog.status_results import CleaningStatus, PartitionStatus, TopicStatus
     from lakelog.topic import Topic
 
@@ -93,6 +98,7 @@ _HOMES = {
     "reader_results": ("Committed", "Exported", "GroupLag", "Lag", "Position", "Truncated", "Validated"),
     "readers.bootstrap": ("Bootstrap",),
     "readers.read": ("Fetched",),
+    "sources.streaming": ("BatchAppender",),
     "results": ("Appended", "Loaded", "Maintained", "Merged", "Repaired",
                 "Restored", "Snapshot", "SnapshotDeleted", "TopicDeleted", "TopicDescription", "Upgraded", "Verified"),
     "status_results": ("CleaningStatus", "PartitionStatus", "TopicStatus"),
@@ -101,7 +107,7 @@ _HOMES = {
 }  # fmt: skip
 __version__ = "0.1.0"
 __all__ = [
-    "Appended", "Bootstrap", "Cleaned", "CleaningStatus", "CommitLog", "Committed", "Conflict", "Damaged", "Dropped", "Erased",
+    "Appended", "BatchAppender", "Bootstrap", "Cleaned", "CleaningStatus", "CommitLog", "Committed", "Conflict", "Damaged", "Dropped", "Erased",
     "ExpectedOffsetMismatch", "Explained", "Exported", "FencedEpoch", "Fetched", "Finding", "GateFailed", "GroupLag", "Holder",
     "Initialized", "Invalid", "InvalidConfig", "InvalidRecords", "InvalidRequest", "Lag", "Lake", "LakelogError", "Loaded", "LogIncomplete",
     "Maintained", "Merged", "NotFound", "NotReady", "OffsetOutOfRange", "OrderingRule", "PartitionStatus", "Position", "RecordsDeleted",

@@ -30,7 +30,8 @@ class Taken(Result):
     """What was taken of one source of a topic: its files (or ranges of versions), once each, for good.
 
     ``known``: files that the log held already; ``passed_over``: names of files that are empty or still being written. ``octets`` are those of the
-    files. ``position``: of a table, the version up to which its rows are in the log.
+    files. ``position``: of a table, the version up to which its rows are in the log. ``kind``: what ``files`` counts: files, versions, or ranges of
+    offsets of Kafka; ``ends``: of these, partition to the offset up to which messages are in the log.
     """
 
     topic: str
@@ -43,6 +44,8 @@ class Taken(Result):
     known: int = 0
     passed_over: list[str] = field(default_factory=list)
     position: int | None = None
+    kind: str = "file"
+    ends: dict[int, int] = field(default_factory=dict)
 
     @property
     def quarantined(self) -> int:

@@ -14,7 +14,7 @@ from lakelog.delta import table_properties
 from lakelog.delta.lock import LOCKED
 from lakelog.delta.table_properties import IDENTITY, PREFIX
 from lakelog.errors import Conflict, InvalidRequest, NotFound, NotReady, TopicNotFound
-from lakelog.inputs.csv import CsvOptions
+from lakelog.formats.csv import CsvOptions
 from lakelog.inputs.sources import FileOptions, requested
 from lakelog.latest import merge, status, verify, views
 from lakelog.log import append, bronze, bulk

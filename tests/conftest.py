@@ -42,6 +42,7 @@ class Clock:
 # The quick suite is thousands of small plans and no data: a Java that compiles little and a Spark that generates no code are twice as
 # fast at that, in the long suite too. LAKELOG_TEST_CODE=generated runs them as users do.
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
+QUICK = "not long and not soak"
 QUICK_SPARK = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 QUICK = os.environ.get("LAKELOG_TEST_CODE") != "generated"
 CONNECT = os.environ.get("LAKELOG_TEST_SESSION") == "connect"
@@ -53,6 +54,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         marked = item.get_closest_marker("classic")
         if CONNECT and marked is not None:
             item.add_marker(pytest.mark.skip(reason=str(marked.args[0])))
+
+
+def _kafka() -> bool:
+    """Whether there are jars of Spark's Kafka source; where they cannot be fetched, only the tests beside a broker fail."""
+    from lakelog import NotReady
+    from lakelog.delta.prerequisites import kafka_jars
+
+    try:
+        return bool(kafka_jars(print))
+    except NotReady as error:
+        warnings.warn(str(error), ResourceWarning, stacklevel=1)
+        return False
 
 
 @pytest.fixture(scope="session")
@@ -70,6 +83,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "lakelog-tests",
             master="local[2]",
             memory="3g",
+            kafka=_kafka(),
             config={
                 "spark.sql.shuffle.partitions": "2",
                 "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
@@ -87,7 +101,7 @@ def _connect_session(warehouse: str) -> Iterator[SparkSession]:
     """A Spark Connect session with a server of its own in this process' care: no Java within reach of the client."""
     from pyspark.sql import SparkSession
 
-    from lakelog.delta.prerequisites import LEAKING_VARIABLES, delta_jars
+    from lakelog.delta.prerequisites import LEAKING_VARIABLES, delta_jars, kafka_jars
     from lakelog.delta.session import DELTA_CONF
 
     for name in LEAKING_VARIABLES:
@@ -101,7 +115,8 @@ def _connect_session(warehouse: str) -> Iterator[SparkSession]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     DefaultChannelBuilder.default_port = staticmethod(lambda: port)
-    builder = SparkSession.builder.remote("local[2]").config("spark.jars", ",".join(map(str, delta_jars(print))))
+    found = [*delta_jars(print), *(kafka_jars(print) if _kafka() else [])]
+    builder = SparkSession.builder.remote("local[2]").config("spark.jars", ",".join(map(str, found)))
     settings = {
         **DELTA_CONF,
         "spark.driver.memory": "2g",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lakelog.cli.settings import Settings
     from lakelog.lake.lake import Lake
     from lakelog.results import Result
+    from lakelog.sources.configured import Source
 
 Root = Annotated[str | None, typer.Option("--root", help="The lake: a path with a /, or a catalog schema. [env LAKELOG_ROOT]")]
 Config = Annotated[str | None, typer.Option("--config", metavar="FILE", help="A lakelog.toml; else the nearest up. [env LAKELOG_CONFIG]")]
@@ -57,11 +58,11 @@ class Call:
 
         return load(root=self.root, config=self.config)
 
-    def lake(self, topics: Sequence[str] = (), *, creating: bool = False, writing: bool = False) -> Lake:
+    def lake(self, topics: Sequence[str] = (), *, creating: bool = False, writing: bool = False, sources: Sequence[Source] = ()) -> Lake:
         """The lake, on a Spark session; what can be told to be wrong without Spark is told before it starts (`root.require`)."""
         from lakelog.cli import root
 
-        settings = self.settings()
+        settings = self.settings().reading(sources)
         root.require(settings, topics, creating=creating, writing=writing)
         with output.working("starting Spark"):
             lake = settings.open_lake()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import shutil
 import sys
 import tempfile
@@ -50,7 +51,7 @@ def examine(settings: Callable[[], Settings], *, spark: bool = False) -> list[Ch
         settings: gives root and Spark settings; an error in lakelog.toml is one of the findings.
         spark: also start Spark and write and read a small Delta table.
     """
-    checks = [python(), java(), *packages(), native(), jars(), classes()]
+    checks = [python(), java(), *packages(), native(), jars(), *kafka(), classes()]
     try:
         given = settings()
     except LakelogError as error:
@@ -130,6 +131,14 @@ def jars() -> Check:
     if found:
         return Check("delta jars", "ok", f"{len(found)} in {folder}")
     return Check("delta jars", "warn", f"not yet in {folder}", "The first Spark start fetches them, once: lakelog doctor --spark")
+
+
+def kafka() -> Iterator[Check]:
+    """The jars of Spark's Kafka source, where they were fetched, and what reads Avro: only Kafka sources need them."""
+    with contextlib.suppress(NotReady):
+        found = prerequisites.cached_jars(prerequisites.kafka_folder())
+        avro = "fastavro" if importlib.util.find_spec("fastavro") else "no fastavro (pip install 'lakelog[kafka]')"
+        yield Check("kafka", "ok", f"{len(found)} jars, {avro}" if found else f"no jars yet: the first Kafka source fetches them; {avro}")
 
 
 def lake(settings: Settings) -> Iterator[Check]:

@@ -9,12 +9,13 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from lakelog.errors import GateFailed, InvalidConfig, InvalidRecords, InvalidRequest, LakelogError, NotFound
+from lakelog.inputs.refusal import place
 from lakelog.inputs.sources import file_format
 
 STDIN = "standard input"
@@ -81,7 +82,7 @@ def problems_to(file: Path | None) -> Iterator[int]:
     except (InvalidRecords, GateFailed) as error:
         problems = list(error.details.get("problems", ()))
         with file.open("w", encoding="utf-8") as written:
-            written.writelines(f"{_place(problem)}: {problem['reason']}\n" for problem in problems)
+            written.writelines(f"{place(problem)}: {problem['reason']}\n" for problem in problems)
         few = {"records": [problem["record"] for problem in problems[:LISTED]], "problems": problems[:LISTED]}
         error.details = {**error.details, **few}
         error.args = (f"{error} All of them are listed in {file}.",)
@@ -121,13 +122,6 @@ def key_of(text: str | None, topic: Any) -> Any:
     except ValueError as error:
         raise InvalidRequest(f"key {text}: a key of {topic.name} is {kind.simpleString()}: write it as JSON.") from error
     return value if inner is kind else {fields[0].name: value}
-
-
-def _place(problem: Mapping[str, Any]) -> str:
-    named = [str(problem["file"])] if "file" in problem else []
-    return ", ".join(
-        [*named, *[f"{word} {problem[word]}" for word in ("line", "row") if word in problem]] or [f"record {problem['record']}"]
-    )
 
 
 def _is_uri(path: str) -> bool:

@@ -74,8 +74,11 @@ def append(
         list[str] | None, typer.Argument(metavar="FILE", help="NDJSON, CSV or Parquet files, .gz too; - is standard input.")
     ] = None,
     source: Annotated[
-        list[str] | None, typer.Option("--from", metavar="DIRECTORY", help="Take each file of a directory once, for good; may be repeated.")
+        list[str] | None,
+        typer.Option("--from", metavar="SOURCE", help="A directory, or kafka://HOST:PORT/TOPIC, each file and message once."),
     ] = None,
+    mirror: Annotated[bool, typer.Option("--mirror", help="Of Kafka: keep partitions, offsets and timestamps.")] = False,
+    decode: running.Decode = None,
     format: Annotated[str | None, typer.Option(metavar="ndjson|csv|parquet", help="What the files are; else by their names.")] = None,
     delimiter: Delimiter = ",",
     encoding: Encoding = "utf-8",
@@ -93,19 +96,24 @@ def append(
 ) -> None:
     """Append files to a topic's log: as one batch, or with --bulk in chunks.
 
-    Without a FILE: what is new in the directories of --from, else in the sources that lakelog.toml names for the topic.
+    Without a FILE: what is new in the sources of --from, else in the sources that lakelog.toml names for the topic.
     """
     from lakelog.cli.input import as_files, problems_to, require_files
     from lakelog.cli.progress import watching
 
     expected = _offsets(expected_offset or [])
-    if source or not files:
+    if source or not files or mirror or decode:
         if files or bulk or expected or token or epoch is not None or problems:
             raise InvalidRequest(
-                "--from takes the files of a directory once each: no FILE, --bulk, --token, --expected-offset, --epoch or --problems."
+                "--from takes the files or messages of a source once each: no FILE, --bulk, --token, --expected-offset, --epoch or --problems."
             )
         return running.append_from(
-            call, topic, source or [], {"format": format, "delimiter": delimiter, "encoding": encoding, "null": null}
+            call,
+            topic,
+            source or [],
+            {"format": format, "delimiter": delimiter, "encoding": encoding, "null": null},
+            mirror=mirror,
+            decode=decode,
         )
     if bulk and (expected or token or epoch is not None or "-" in files):
         raise InvalidRequest("--bulk names its chunks and expects their offsets itself: no --token, --expected-offset, --epoch or -.")

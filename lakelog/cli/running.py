@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,37 +22,55 @@ if TYPE_CHECKING:
     from lakelog.cli.settings import Settings
     from lakelog.lake.lake import Lake
     from lakelog.running.run import Watcher
-    from lakelog.running.sources import Source
     from lakelog.running.steps import Tell
     from lakelog.running_results import Run, Step
+    from lakelog.sources.configured import Source
 
 From = Annotated[
-    list[str] | None, typer.Option("--from", metavar="DIRECTORY", help="Take each file of a directory once; else lakelog.toml's sources.")
+    list[str] | None, typer.Option("--from", metavar="SOURCE", help="A directory, or kafka://HOST:PORT/TOPIC; else lakelog.toml's sources.")
+]
+Decode = Annotated[
+    str | None, typer.Option(metavar="key=FORM,value=FORM", help="Of Kafka: json, debezium, avro:FILE, avro:ID=FILE;ID=FILE.")
 ]
 DOING = {"append": "appending", "merge": "merging", "snapshot": "snapshot", "clean": "cleaning", "check": "checking"}
 
 
 def sources_of(
-    settings: Settings, topic: str, directories: Sequence[str], written: Mapping[str, str | None], *, needed: bool = True
+    settings: Settings,
+    topic: str,
+    directories: Sequence[str],
+    written: Mapping[str, str | None],
+    messages: Mapping[str, Any] = MappingProxyType({}),
+    *,
+    needed: bool = True,
 ) -> list[Source]:
-    """The sources of an append: directories that are named, else those of lakelog.toml.
+    """The sources of an append: directories and topics of Kafka that are named, else those of lakelog.toml.
 
     Args:
         settings: they list the sources of topics.
         topic: the topic.
         directories: ``--from``.
         written: how files are written, where the command line says it.
+        messages: how messages of Kafka are taken, where the command line says it.
         needed: there must be one.
 
     Raises:
         InvalidRequest: there is none, or one is named twice.
     """
-    from lakelog.running.sources import DirectorySource, of_directory, require_distinct
+    from lakelog.sources.configured import DirectorySource, of_name, require_distinct
+    from lakelog.sources.kafka_source import KafkaSource
 
     configured = settings.sources.get(topic, ())
     said: dict[str, Any] = {name: text for name, text in written.items() if text != getattr(DirectorySource, name)}
-    named = [of_directory(one, configured, Path.cwd()) for one in directories] or list(configured)
-    found: list[Source] = [replace(one, **said) if isinstance(one, DirectorySource) else one for one in named]
+    named = [of_name(one, configured, Path.cwd()) for one in directories] or list(configured)
+    found: list[Source] = [
+        replace(one, **said) if isinstance(one, DirectorySource) else replace(one, **messages) if isinstance(one, KafkaSource) else one
+        for one in named
+    ]
+    if messages and not any(isinstance(one, KafkaSource) for one in found):
+        raise InvalidRequest(
+            "--mirror and --decode are about messages of Kafka: --from kafka://HOST:PORT/TOPIC, or a source of lakelog.toml."
+        )
     if needed and not found:
         raise InvalidRequest(
             f"{topic}: what is to be appended? Name files, a directory with --from, or sources in {settings.file or 'a lakelog.toml'}:"
@@ -61,13 +80,23 @@ def sources_of(
     return found
 
 
-def append_from(call: Call, topic: str, directories: Sequence[str], written: Mapping[str, str | None]) -> None:
+def append_from(
+    call: Call,
+    topic: str,
+    directories: Sequence[str],
+    written: Mapping[str, str | None],
+    *,
+    mirror: bool = False,
+    decode: str | None = None,
+) -> None:
     """Append what is new in a topic's sources."""
     from lakelog.cli.progress import watching
-    from lakelog.running.append import append_from as taken_from
+    from lakelog.sources.append import append_from as taken_from
+    from lakelog.sources.kafka_source import stated_decoding
 
-    sources = sources_of(call.settings(), topic, directories, written)
-    lake = call.lake([topic], writing=True)
+    messages = {**({"mirror": True} if mirror else {}), **({"decode": stated_decoding(decode, Path.cwd())} if decode else {})}
+    sources = sources_of(call.settings(), topic, directories, written, messages)
+    lake = call.lake([topic], writing=True, sources=sources)
     with watching(f"{topic}: appending from {output.count(len(sources), 'source')}", lake.spark, of="files") as tell:
         done = taken_from(lake.topic(topic), sources, tell=tell)
     if call.json:
@@ -131,7 +160,7 @@ def _begun(
     report_files.require_writable("--metrics-file", metrics)
     wait_ms = keep_ms(wait, what="--wait") or 0
     sources = sources_of(call.settings(), topic, directories, {}, needed=False)
-    return sources, call.lake([topic], writing=True), wait_ms
+    return sources, call.lake([topic], writing=True, sources=sources), wait_ms
 
 
 def _root(call: Call) -> str:
@@ -183,7 +212,8 @@ def status(
     engine: Engine = "auto",
 ) -> None:
     """Show counts, log ends, what waits for a merge, and what there is to clean."""
-    from lakelog.running import charts, report_files
+    from lakelog.page import charts
+    from lakelog.running import report_files
 
     if html is not None:
         report_files.require_writable("--html", html)
@@ -217,9 +247,9 @@ def status(
 
 def _page(lake: Lake, found: Sequence[Any], file: Path) -> None:
     """The status page, by the lane that told where the topics stand."""
-    from lakelog.running import page
-    from lakelog.running.overview import overview
-    from lakelog.running.table_reader import NativeReader, SparkReader
+    from lakelog.page import page
+    from lakelog.page.overview import overview
+    from lakelog.page.table_reader import NativeReader, SparkReader
 
     reader = SparkReader(lake.spark) if lake.has_session else NativeReader()
     page.write(str(file), overview(lake, reader, {one.topic: getattr(one, "error", one) for one in found}))

@@ -12,7 +12,8 @@
     "spark.sql.shuffle.partitions" = "8"
 
     [topics.orders]              # where the records of a topic come from (running/sources.py)
-    sources = ["./in/orders", {directory = "./in/shop", name = "shop", pattern = "*.csv", delimiter = ";"}, {table = "./raw/orders"}]
+    sources = ["./in/orders", {directory = "./in/shop", name = "shop", pattern = "*.csv", delimiter = ";"}, {table = "./raw/orders"},
+        {kafka = "orders", bootstrap_servers = "broker:9092", mirror = true, decode = {value = "json"}}]
 
 What the command line says goes before the environment (``LAKELOG_ROOT``, ``LAKELOG_CONFIG``), that before the file.
 """
@@ -21,8 +22,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,8 @@ from lakelog.delta.session import launched_session, local_session
 from lakelog.errors import InvalidConfig, InvalidRequest
 from lakelog.model.config import did_you_mean
 from lakelog.model.names import absolute_root
-from lakelog.running.sources import Source, parsed
+from lakelog.sources.configured import Source, parsed
+from lakelog.sources.kafka_source import KafkaSource
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -50,7 +52,10 @@ TOPIC_KEYS = ("sources",)
 
 @dataclass(frozen=True)
 class Settings:
-    """Where the lake is (``root``, None when nothing says), how Spark starts, and the sources by topic; ``file`` is the lakelog.toml that was read."""
+    """Where the lake is (``root``, None when nothing says), how Spark starts, and the sources by topic; ``file`` is the lakelog.toml that was read.
+
+    ``kafka``: a source is read that needs Spark's Kafka source.
+    """
 
     root: str | None = None
     master: str = "local[*]"
@@ -58,6 +63,7 @@ class Settings:
     spark: Mapping[str, str] = field(default_factory=dict)
     file: Path | None = None
     sources: Mapping[str, tuple[Source, ...]] = field(default_factory=dict)
+    kafka: bool = False
 
     def lake_root(self) -> str:
         """The root of the lake.
@@ -69,11 +75,15 @@ class Settings:
             raise InvalidRequest(f'Which lake? Give --root PATH, set LAKELOG_ROOT, or write root = "./lake" into a {FILE} here or above.')
         return self.root
 
+    def reading(self, sources: Sequence[Source]) -> Settings:
+        """The settings for a session that reads some sources."""
+        return replace(self, kafka=self.kafka or any(isinstance(one, KafkaSource) for one in sources))
+
     def open_session(self) -> SparkSession:
         """The session of Databricks or spark-submit where one of them started this process; else the running one, or a local one as the
         settings say.
         """
-        return launched_session() or local_session(master=self.master, memory=self.memory, config=self.spark)
+        return launched_session() or local_session(master=self.master, memory=self.memory, config=self.spark, kafka=self.kafka)
 
     def open_lake(self) -> Lake:
         """The lake, on `open_session`.

@@ -97,7 +97,7 @@ def taken(result: Taken) -> None:
     """One line about what was taken of a source, and on stderr what was passed over."""
     known = f" ({count(result.known, 'file')} taken before)" if result.known else ""
     if result.batches:
-        what = count(result.files, "file" if result.position is None else "version")
+        what = count(result.files, result.kind)
         line(f"{result.topic}: appended {count(result.records, 'record')} of {what} from {result.source}{known}{spans(result.offsets)}")
     else:
         line(f"{result.topic}: nothing new in {result.source}{known}")
@@ -112,10 +112,7 @@ def step(topic: str, done: Step) -> str:
     """One line about a step of a run."""
     report, told = done.report or {}, done.why or done.outcome
     if done.step == "append" and done.outcome == "done":
-        taken = {
-            kind: sum(one["files"] for one in report["sources"] if (one["position"] is None) == (kind == "file"))
-            for kind in ("file", "version")
-        }
+        taken = {kind: sum(one["files"] for one in report["sources"] if one["kind"] == kind) for kind in ("file", "version", "range")}
         of = " and ".join(count(number, kind) for kind, number in taken.items() if number)
         told = f"{count(sum(one['records'] for one in report['sources']), 'record')} of {of}"
     elif done.outcome == "done":

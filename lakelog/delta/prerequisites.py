@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from lakelog.errors import NotReady
 
 JAVA_MAJORS = (17, 21)
 DELTA_JAR = "io.delta:delta-spark_4.1_2.13:{version}"
+KAFKA_JAR = "org.apache.spark:spark-sql-kafka-0-10_2.13:{version}"
 # A resolver that asks Maven Central alone: quiet and quick. Spark's default asks a second repository for every artifact.
 IVY_SETTINGS = """<ivysettings>
   <settings defaultResolver="chain"/>
@@ -148,6 +149,27 @@ def cached_jars(folder: Path) -> list[Path]:
     return jars if all(jar.exists() for jar in jars) else []
 
 
+def kafka_folder() -> Path:
+    """Where the jars of Spark's Kafka source for the installed pyspark are kept.
+
+    Raises:
+        NotReady: an extra is missing.
+    """
+    return cache_folder() / "jars" / f"spark-{check_extras()[0]}-kafka"
+
+
+def kafka_jars(say: Callable[[str], None]) -> list[Path]:
+    """The jars of Spark's Kafka source that fit the installed pyspark; else as `delta_jars`.
+
+    They come out later than Spark, and a mirror may lack some: then those of the patch before it, which are made for the same Spark.
+    """
+    version = check_extras()[0]
+    minor, _, patch = version.rpartition(".")
+    older = [f"{minor}.{number}" for number in range(int(patch) - 1, -1, -1)] if patch.isdigit() else []
+    wanted = [KAFKA_JAR.format(version=one) for one in [version, *older]]
+    return _jars(kafka_folder(), wanted, f"the Kafka jars for Spark {version}", "60 MB", say)
+
+
 def delta_jars(say: Callable[[str], None]) -> list[Path]:
     """The Delta jars that fit the installed pyspark and delta-spark, fetched at the first call.
 
@@ -157,15 +179,20 @@ def delta_jars(say: Callable[[str], None]) -> list[Path]:
     Raises:
         NotReady: an extra is missing, Java does not fit, or the resolver failed (its last lines are in the message).
     """
-    folder, delta_version = jar_folder(), check_extras()[1]
+    version = check_extras()[1]
+    return _jars(jar_folder(), [DELTA_JAR.format(version=version)], f"the Delta {version} jars", "90 MB", say)
+
+
+def _jars(folder: Path, wanted: Sequence[str], what: str, size: str, say: Callable[[str], None]) -> list[Path]:
+    """The jars of a package and of all it needs, in a folder of the cache: of the first of these that is there as a whole."""
     jars = cached_jars(folder)
     if jars:
         return jars
     check_java()
-    say(f"lakelog: fetching the Delta {delta_version} jars from Maven Central into {folder} (once, about 90 MB)")
+    say(f"lakelog: fetching {what} from Maven Central into {folder} (once, about {size})")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as work:
-        resolved = _resolve(DELTA_JAR.format(version=delta_version), Path(work))
+        resolved = _first(wanted, Path(work))
         folder.mkdir(exist_ok=True)
         for jar in resolved:
             os.replace(jar, folder / jar.name)
@@ -173,6 +200,20 @@ def delta_jars(say: Callable[[str], None]) -> list[Path]:
         pending.write_text("".join(f"{jar.name}\n" for jar in resolved))
         os.replace(pending, folder / "MANIFEST")
     return cached_jars(folder)
+
+
+def _first(wanted: Sequence[str], work: Path) -> list[Path]:
+    """`_resolve` of the first package that is there."""
+    first: NotReady | None = None
+    for number, coordinates in enumerate(wanted):
+        try:
+            (work / str(number)).mkdir()
+            return _resolve(coordinates, work / str(number))
+        except NotReady as error:
+            first = first or error
+            if "not found" not in str(error):
+                break
+    raise first or NotReady("There is nothing to fetch.")
 
 
 def _resolve(coordinates: str, work: Path) -> list[Path]:
@@ -196,7 +237,7 @@ def _resolve(coordinates: str, work: Path) -> list[Path]:
         trouble = [line.strip() for line in answer.stderr.splitlines() if "unresolved" in line.lower() or "exception" in line.lower()]
         reason = "; ".join(trouble[:3]) or answer.stderr.strip()[-300:]
         raise NotReady(
-            f"The Delta jars could not be fetched ({coordinates}): {reason}. "
+            f"The jars could not be fetched ({coordinates}): {reason}. "
             "Behind a proxy or mirror, name an Ivy settings file in LAKELOG_IVY_SETTINGS; `lakelog doctor` shows the rest."
         )
     return jars

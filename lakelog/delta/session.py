@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakelog.delta.class_archive import beside_spark, class_archive
-from lakelog.delta.prerequisites import LEAKING_VARIABLES, cache_folder, check_extras, check_java, delta_jars
+from lakelog.delta.prerequisites import LEAKING_VARIABLES, cache_folder, check_extras, check_java, delta_jars, kafka_jars
 from lakelog.errors import NotReady
 
 if TYPE_CHECKING:
@@ -143,6 +143,7 @@ def local_session(
     master: str = "local[*]",
     memory: str = "4g",
     config: Mapping[str, str] | None = None,
+    kafka: bool = False,
     say: Callable[[str], None] = _tell,
 ) -> SparkSession:
     """A Spark session on this machine with Delta, quiet, in UTC; the running one when there is one.
@@ -152,6 +153,7 @@ def local_session(
         master: Spark's master; ``local[2]`` for two cores, ``spark://host:7077`` for a standalone cluster.
         memory: heap of the Java process (``spark.driver.memory``), which does all the work.
         config: further Spark settings; they win over lakelog's.
+        kafka: with Spark's Kafka source; a session that runs already is taken as it is.
         say: told one line when the jars are fetched (first start only).
 
     Returns:
@@ -168,7 +170,7 @@ def local_session(
     if running is not None:
         return running
     check_java()
-    jars = delta_jars(say)
+    jars = [*delta_jars(say), *(kafka_jars(say) if kafka else [])]
 
     # PySpark prints every error of a query as a line of JSON on stderr, beside raising it.
     PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
@@ -194,6 +196,8 @@ def local_session(
         "spark.sql.catalogImplementation": "in-memory",
         # Where in the program each column was made, told in error messages, costs more than making the column.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
+        # Options of a Kafka source are secrets too.
+        "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas",
         **{name: value for name, value in (config or {}).items() if name != "spark.jars"},
     }
     if settings["spark.sql.catalogImplementation"] == "in-memory":

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from lakelog.delta import tables
 from lakelog.errors import InvalidRequest
-from lakelog.inputs import arrow, csv
-from lakelog.inputs.csv import CsvOptions
+from lakelog.formats import arrow, csv
+from lakelog.formats.csv import CsvOptions
 from lakelog.inputs.sources import FileOptions, file_format, readable
 from lakelog.model.config import did_you_mean
 from lakelog.model.names import quoted

@@ -20,6 +20,7 @@ def refused(
     listed: int = 20,
     text_files: Sequence[str] = (),
     numbered: bool = False,
+    offsets: bool = False,
 ) -> InvalidRecords:
     """The error that lists what is wrong: the first records by position, with the file, and the line in text files.
 
@@ -30,17 +31,24 @@ def refused(
         listed: how many of them the error lists.
         text_files: the NDJSON files of the request, all of them, to number their lines.
         numbered: ``line`` is the line of the file already.
+        offsets: ``line`` is the offset in the partition ``src`` of the log that the record comes from.
     """
     from pyspark.sql import functions as F
 
     names = [row["name"] for row in problems.select(F.split("problem", "\t")[0].alias("name")).distinct().collect()]
-    told = listing(problems, positions, listed=listed, text_files=text_files, numbered=numbered)
+    told = listing(problems, positions, listed=listed, text_files=text_files, numbered=numbered, offsets=offsets)
     name = next((name for name in ("INVALID_TIMESTAMP", "INVALID_RECORD", "MESSAGE_TOO_LARGE") if name in names), "INVALID_RECORD")
     first = told[0]
-    where = [f"{word} {first[word]}" for word in ("line", "row") if word in first]
-    at = ", ".join([first["file"], *where]) if "file" in first else f"record {first['record']}"
     more = f" (and {count - 1} more)" if count > 1 else ""
-    return InvalidRecords(f"{at}: {first['reason']}{more}. Nothing of the batch was written.", name=name, problems=told, count=count)
+    return InvalidRecords(
+        f"{place(first)}: {first['reason']}{more}. Nothing of the batch was written.", name=name, problems=told, count=count
+    )
+
+
+def place(problem: Mapping[str, Any]) -> str:
+    """Where a record that is wrong stands, as messages say it: file and line, partition and offset, or its number in the request."""
+    where = [f"{word} {problem[word]}" for word in ("line", "row", "offset") if word in problem]
+    return ", ".join([str(problem["file"]), *where]) if "file" in problem else ", ".join(where) or f"record {problem['record']}"
 
 
 def listing(
@@ -50,6 +58,7 @@ def listing(
     listed: int = 20,
     text_files: Sequence[str] = (),
     numbered: bool = False,
+    offsets: bool = False,
 ) -> list[dict[str, Any]]:
     """The first rows whose ``problem`` is set, each with its place in the input and the reason; arguments as for `refused`."""
     rows = problems.orderBy(*ORDER).limit(listed).select(*ORDER, "line", "problem").collect()
@@ -62,7 +71,9 @@ def listing(
         group = (row["src"], row["block"], row["row_order"] >> 33)
         base, least, _ = positions[group]
         entry: dict[str, Any] = {"record": base + row["row_order"] - least, "reason": row["problem"].split("\t", 1)[1]}
-        if row["src"]:
+        if offsets:
+            entry |= {"file": row["src"], "offset": row["line"]}
+        elif row["src"]:
             entry["file"] = _shown(row["src"])
             before, least_line = lines.get(group, (0, 0))
             if numbered:

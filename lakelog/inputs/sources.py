@@ -1,11 +1,4 @@
-"""What an append takes in, whatever its shape, as one kind of frame: the *request*.
-
-A request has the columns ``src`` (file, NULL for frames), ``block`` (where the file's split begins), ``line`` and ``row_order`` (rising row
-numbers within a Spark partition, before and after blank lines are dropped), ``partition``, ``key``, ``value``, ``headers``,
-``timestamp``, ``tombstone``, ``expected_offset``, ``problem`` (``NAME<tab>reason``, NULL for a record that can be read) and ``raw`` (the input of
-one that cannot, where that is wanted).
-Input order is (src, block, mid): files by path, then position in the file, whatever Spark's splits; frames in the order of their partitions.
-"""
+"""What an append takes in, whatever its shape, as one kind of frame: the request (request.py)."""
 
 from __future__ import annotations
 
@@ -19,11 +12,12 @@ from lakelog.delta import tables
 from lakelog.delta.filesystem import is_file
 from lakelog.delta.plans import repeats
 from lakelog.errors import InvalidRequest
-from lakelog.inputs import arrow, csv, parquet
-from lakelog.inputs.csv import CsvOptions
-from lakelog.inputs.fitting import WIDER, fitted, in_utc
-from lakelog.inputs.ndjson import from_lines, from_records
-from lakelog.inputs.texts import instant_of, spells
+from lakelog.formats import arrow, csv, parquet
+from lakelog.formats.csv import CsvOptions
+from lakelog.formats.fitting import WIDER, fitted, in_utc
+from lakelog.formats.ndjson import from_lines, from_records
+from lakelog.formats.texts import instant_of, spells
+from lakelog.inputs.request import Request, Requesting
 from lakelog.model.config import did_you_mean
 from lakelog.model.names import local_path
 from lakelog.model.records import (
@@ -51,23 +45,6 @@ SRC, BLOCK, ROW_ORDER, LINE, CORRUPT, SET = (f"__lakelog_{name}" for name in ("s
 
 
 @dataclass(frozen=True)
-class Request:
-    """Records on their way into the log: ``rows`` have a request's columns.
-
-    ``repeatable``: they are the same rows in the same order each time they are evaluated: a list; Parquet files, of which Spark itself
-    expects that they stay as they are; a frame of such files or of rows held by the driver (plans.py); a frame that its owner has cached.
-    ``held``: this process holds them, so they cannot change.
-    ``text_files``: those whose lines an error numbers; ``numbered``: ``line`` is the line of the file.
-    """
-
-    rows: DataFrame
-    repeatable: bool = False
-    held: bool = False
-    text_files: tuple[str, ...] = ()
-    numbered: bool = False
-
-
-@dataclass(frozen=True)
 class FileOptions:
     """How files are to be read: their format, where their names do not tell it, and how CSV is written."""
 
@@ -88,6 +65,8 @@ def requested(spark: SparkSession, source: Any, how: FileOptions | None, types: 
         return _of_files(spark, [os.fspath(item) for item in source], how, types, raw)
     if how != FileOptions():
         raise InvalidRequest("format, delimiter, encoding and null are for files; the source is none.")
+    if isinstance(source, Requesting):
+        return source.request(types, raw=raw)
     if hasattr(source, "sparkSession"):
         level = source.storageLevel
         return Request(from_frame(source, types, raw), repeatable=level.useMemory or level.useDisk or repeats(source))

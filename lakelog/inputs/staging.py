@@ -10,8 +10,9 @@ from lakelog.delta import tables
 from lakelog.errors import InvalidRequest
 from lakelog.inputs import screening
 from lakelog.inputs.refusal import listing, refused
+from lakelog.inputs.request import Request
 from lakelog.inputs.screening import Group, Screening
-from lakelog.inputs.sources import ORDER, Request
+from lakelog.inputs.sources import ORDER
 from lakelog.model.config import LONG_MAX, TopicConfig
 from lakelog.model.expectations import UNCONDITIONAL
 from lakelog.model.records import any_set, constant, header_octets, instant, looked_up, octets
@@ -183,7 +184,7 @@ def staged(log: TopicLog, request: Request, now: int, *, listed: int = 20, rules
     elif whole:
         batch = _batch(rows, groups)
         broken = rows.withColumn("problem", _problem(rules)).filter("problem IS NOT NULL")
-        told = listing(broken, positions, listed=listed, text_files=request.text_files, numbered=request.numbered)
+        told = listing(broken, positions, listed=listed, text_files=request.text_files, numbered=request.numbered, offsets=request.offsets)
         found = replace(found, problems=told)
     else:
         batch = _batch(screening.good_rows(rows, rules), groups, screening.renumbered(groups))
@@ -205,7 +206,9 @@ def _without_problems(rows: DataFrame, groups: list[Row], positions: Any, reques
     wrong = sum(row["problems"] for row in groups)
     if wrong:
         problems = rows.filter(F.col("problem").isNotNull())
-        raise refused(problems, positions, wrong, listed=listed, text_files=request.text_files, numbered=request.numbered)
+        raise refused(
+            problems, positions, wrong, listed=listed, text_files=request.text_files, numbered=request.numbered, offsets=request.offsets
+        )
     return groups
 
 

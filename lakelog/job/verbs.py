@@ -17,7 +17,7 @@ from lakelog.running.interrupt import Signals
 if TYPE_CHECKING:
     from lakelog.cli.settings import Settings
     from lakelog.lake.lake import Lake
-    from lakelog.running.sources import Source
+    from lakelog.sources.configured import Source
     from lakelog.topic import Topic
 
 
@@ -56,7 +56,9 @@ def perform(given: Namespace, signals: Signals | None = None) -> Outcome:
         return _run(given, signals or Signals())
     try:
         settings = load(root=given.root, config=given.config)
-        return _VERBS[given.verb](Work(given, settings.open_lake(), settings))
+        read = given.verb == "append" and not given.files
+        lake = settings.reading(settings.sources.get(given.topic, ()) if read else ()).open_lake()
+        return _VERBS[given.verb](Work(given, lake, settings))
     except LakelogError as error:
         return failed(error)
 
@@ -83,13 +85,13 @@ def _run(given: Namespace, signals: Signals) -> Outcome:
         wait_ms = keep_ms(given.wait, what="--wait") or 0
         settings = load(root=given.root, config=given.config)
         root = settings.root or root
-        lake = settings.open_lake()
+        sources = settings.sources.get(given.topic, ())
+        lake = settings.reading(sources).open_lake()
         signals.started(lake.spark)
     except BaseException as error:
         signals.defer()
         made = not_begun(root, given.topic, as_error(error), clock=system_clock, **files)
     else:
-        sources = settings.sources.get(given.topic, ())
         made = run(lake, given.topic, sources, signals=signals, as_error=as_error, wait_ms=wait_ms, **files)
     said = made.error or {}
     return Outcome(made.to_json(), made.exit_code, str(said.get("error", "")), str(said.get("message", "")))
@@ -97,7 +99,7 @@ def _run(given: Namespace, signals: Signals) -> Outcome:
 
 def _append(work: Work) -> Outcome:
     from lakelog.inputs.identity import of_files
-    from lakelog.running.append import append_from
+    from lakelog.sources.append import append_from
 
     topic, given = work.topic, work.given
     if not given.files:

@@ -15,9 +15,10 @@ record. Rows with ``control`` (JSON with a ``type``) are the topic's own:
 
 - ``batch``, at (partition, segment, last offset of the append in that partition), ``batch`` = the append's identity, which its records carry
   too: ``records`` it has there, ``octets`` of the segment so far, ``first`` (milliseconds of the segment's first record), ``largest`` (its own
-  records' largest time), ``undated`` (its first record has no timestamp), ``after`` (the version of the table its writer had seen). A clean
-  leaves them all.
-- ``state``, at (partition, segment -1, offset -1 - sequence): model/log_state.py. The row with the least offset holds; it says everything.
+  records' largest time), ``undated`` (its first record has no timestamp), ``after`` (the version of the table its writer had seen); in a mirrored
+  log ``holes`` (how many offsets between the log's end before and this one hold no record). A clean leaves them all.
+- ``state``, at (partition, segment -1, offset -1 - sequence): model/log_state.py. The row with the least offset holds; it says everything; of a
+  mirrored log that it has a ``mirror``, which alone may write to it.
 - ``checkpoint``, at (partition, segment -2, offset -1 - sequence): cleaning/checkpoint.py; the row with the least offset holds. Appends do not
   read it.
 - ``token``, at (partition -1, segment = hash mod 16, offset = 63-bit hash): the answer to a repeat.
@@ -28,7 +29,7 @@ record. Rows with ``control`` (JSON with a ``type``) are the topic's own:
 The log end of a partition is the offset behind its last batch row, or the state's ``start`` where that is greater. Offsets below ``start`` are
 gone; below ``cleaned`` some may be; in a mirrored topic there are holes. Nothing counts offsets: a batch row says how many records it has.
 
-*Notes.* Each commit's user metadata is JSON: ``lakelog`` (append, intent, done, restore, repair, upgrade), ``ends`` (partition to known log
+*Notes.* Each commit's user metadata is JSON: ``lakelog`` (append, intent, done, mirror, restore, repair, upgrade), ``ends`` (partition to known log
 end), ``checked`` (the version up to which its writer looked at commits), an append's ``batch``. A note is a hint: the rows decide.
 
 *Before a commit a writer must check*, in the same transaction: for each partition it touches, the last record's offset and ``batch`` are those

@@ -18,6 +18,7 @@ from lakelog.log import bronze, conditions
 from lakelog.log.tail import LogEnd, followed, log_end
 from lakelog.log.tokens import Token, TokenKnown
 from lakelog.model.expectations import combined, stated
+from lakelog.model.mirroring import require_writer
 from lakelog.model.row_rules import RowRules
 from lakelog.model.topic_log import TopicLog
 from lakelog.results import Appended
@@ -94,6 +95,9 @@ def append(
     gate = options.gate
     request = requested(log.spark, source, how, log.types, raw=gate is not None and gate.rules.quarantine)
 
+    mirrored = request.mirrored
+    require_writer(name, captured.tails, mirrored)
+
     def stage(rules: RowRules | None, assume: bool) -> Batch:
         with tables.door(name), tables.source_door():
             return staging.staged(log, request, now, listed=options.problems, rules=rules, assume=assume)
@@ -104,11 +108,12 @@ def append(
         if mark is not None:
             mark.require_unchanged()
         of_records = conditions.expectations(batch) if checked and not per_key else {}
-        terms = bronze.Terms(combined(of_records, stated_ends), checked and per_key, mark)
+        terms = bronze.Terms(combined(of_records, stated_ends), checked and per_key, mark, mirrored)
         answer_checked = checked if options.expected_offset or batch.conditional else None
         batch_id = uuid.uuid4().hex
         if gate is not None:
-            batch_id = gate.admit(batch, token=None if mark is None else mark.text, end=captured) or batch_id
+            named = mark.text if mark is not None else None if mirrored is None else mirrored.token
+            batch_id = gate.admit(batch, token=named, end=captured) or batch_id
         try:
             try:
                 done = _written(log, name, batch, terms, captured, answer_checked, now, batch_id)
@@ -140,9 +145,9 @@ def append(
 def _written(
     log: TopicLog, name: str, batch: Batch, terms: bronze.Terms, captured: LogEnd, answer_checked: bool | None, now: int, batch_id: str
 ) -> tuple[Appended, LogEnd | None]:
-    """A staged batch in the log, or the refusal. A batch of no records is written for its token alone."""
+    """A staged batch in the log, or the refusal. A batch of no records is written for its token, or for the offsets of its source, alone."""
     mark = terms.token
-    if not batch.records and mark is None:
+    if not batch.records and mark is None and terms.mirrored is None:
         conditions.check(log, batch, terms.expectations, captured.ends(), per_key=False)
         return Appended(name, {}, None, 0, None, None, False, answer_checked), captured
     try:

@@ -34,9 +34,10 @@ from lakelog.log.tail import LogEnd, log_end
 from lakelog.log.tokens import Token, TokenKnown
 from lakelog.model.expectations import Expectation
 from lakelog.model.log_state import PartitionState
+from lakelog.model.mirroring import Mirrored, placed, require_writer
 from lakelog.model.names import TableRef
 from lakelog.model.records import Types, instant, looked_up, zero
-from lakelog.model.segments import Piece, Tail, place
+from lakelog.model.segments import Piece, Tail
 from lakelog.model.steps import BatchEnd
 from lakelog.model.topic_log import TopicLog
 from lakelog.model.widening import shaped
@@ -87,11 +88,12 @@ def create(
 
 @dataclass(frozen=True)
 class Terms:
-    """What an append asks beside its records: expected log ends by partition, the conditions per key, a token."""
+    """What an append asks beside its records: expected log ends by partition, the conditions per key, a token; whether records keep offsets."""
 
     expectations: Mapping[int, Expectation] = field(default_factory=dict)
     per_key: bool = False
     token: Token | None = None
+    mirrored: Mirrored | None = None
 
 
 def append(
@@ -113,6 +115,7 @@ def append(
     Raises:
         ExpectedOffsetMismatch: a condition does not hold; nothing was written.
         FencedEpoch: the log was restored since the call began; nothing was written.
+        Refused: the log mirrors a source, or is no mirror of this one; nothing was written.
         TokenKnown: another writer wrote the token meanwhile; it carries the first answer.
         Conflict: others won again and again; nothing was written.
         TopicNotFound: the topic was deleted meanwhile; nothing was written.
@@ -121,7 +124,7 @@ def append(
     the partition's keys for those of the batch.
     """
     # A batch of no records has a token, which is all that is written.
-    touched = sorted({*batch.shares, *terms.expectations}) or [0]
+    touched = sorted({*batch.shares, *terms.expectations, *(terms.mirrored.spans if terms.mirrored else ())}) or [0]
     epoch, current = captured.epoch, captured
     for attempt in range(ATTEMPTS):
         for index in touched:
@@ -131,20 +134,18 @@ def append(
                     " written. Read again, then decide.", expected=epoch, actual=current.tails[index].epoch,
                 )  # fmt: skip
         require_writable(log, current)
+        require_writer(log.table, {index: current.tails[index] for index in touched}, terms.mirrored)
         ends = {index: current.tails[index].end for index in touched}
         check(log, batch, terms.expectations, ends, per_key=terms.per_key)
-        segment_bytes, segment_ms = log.config.number("segment.bytes"), log.config.roll_ms()
-        pieces = {
-            index: place(current.tails[index], share, segment_bytes=segment_bytes, segment_ms=segment_ms)
-            for index, share in sorted(batch.shares.items())
-        }
+        limits = {"segment_bytes": log.config.number("segment.bytes"), "segment_ms": log.config.roll_ms()}
+        pieces = placed(current.tails, batch.shares, terms.mirrored, **limits)
         after = {index: _after(tail, pieces.get(index), batch_id) for index, tail in current.tails.items()}
         text = note(
             "append", batch=batch_id, attempts=attempt + 1, checked=current.version, ends=LogEnd(0, after, current.noted).ends(),
             tails={index: after[index].to_note() for index in pieces},
         )  # fmt: skip
         try:
-            rows, count = _rows(log, batch, pieces, epoch, batch_id, now, current, terms.token)
+            rows, count = _rows(log, batch, pieces, epoch, batch_id, now, current, terms)
             tails = {index: current.tails[index] for index in touched}
             version = guard.insert(log, rows, tails, terms.token, now=now, count=count, user_metadata=text)
         except Conflict:
@@ -196,7 +197,7 @@ def version_of(log: TopicLog, batch_id: str) -> int | None:
 
 
 def _rows(
-    log: TopicLog, batch: Batch, pieces: Mapping[int, Piece], epoch: int, batch_id: str, now: int, captured: LogEnd, token: Token | None
+    log: TopicLog, batch: Batch, pieces: Mapping[int, Piece], epoch: int, batch_id: str, now: int, captured: LogEnd, terms: Terms
 ) -> tuple[DataFrame, int]:
     """The batch's records with their offsets, and the control rows that go with them, in bronze's columns; and how many these are."""
     from pyspark.sql import functions as F
@@ -207,22 +208,21 @@ def _rows(
         "appended_at": instant(now, "row_order"),
         "control": F.lit(None).cast("string"),
     }
-    numbered = _numbered(log, batch, pieces)
+    numbered = _numbered(log, batch, pieces, keeping=terms.mirrored is not None)
     records = numbered.select(
         *[given[column.name].alias(column.name) if column.name in given else F.col(column.name) for column in schema(log.types)]
     )
-    control = []
-    for index, piece in pieces.items():
-        control.append(control_row(index, piece.segment, piece.end - 1, epoch, piece.row(captured.version), batch_id))
-    if token is not None:
+    after = captured.version
+    control = [control_row(index, piece.segment, piece.end - 1, epoch, piece.row(after), batch_id) for index, piece in pieces.items()]
+    if terms.token is not None:
         spans = {index: (piece.start, piece.end) for index, piece in pieces.items()}
-        control += token.rows(batch_id, epoch, spans, batch.records, captured.ends())
+        control += terms.token.rows(batch_id, epoch, spans, batch.records, captured.ends())
     rows = records.unionAll(control_frame(log.spark, log.types, control, now))
     return rows.coalesce(1) if batch.records <= SMALL else rows, batch.records + len(control)
 
 
-def _numbered(log: TopicLog, batch: Batch, pieces: Mapping[int, Piece]) -> DataFrame:
-    """The batch's rows with ``partition``, ``segment`` and ``offset``."""
+def _numbered(log: TopicLog, batch: Batch, pieces: Mapping[int, Piece], *, keeping: bool) -> DataFrame:
+    """The batch's rows with ``partition``, ``segment`` and ``offset``; ``keeping``: the offset of the record's source, its ``line``."""
     from pyspark.sql import functions as F
 
     places = [pieces.get(index) for index in range(log.partitions)]
@@ -230,9 +230,12 @@ def _numbered(log: TopicLog, batch: Batch, pieces: Mapping[int, Piece]) -> DataF
     index = F.col("partition") + zero("row_order")
     segment = looked_up([piece.segment if piece else -1 for piece in places], index)
     start = looked_up([piece.start if piece else -1 for piece in places], index)
-    size = looked_up([piece.records if piece else 0 for piece in places], index)
+    size = looked_up([piece.end - piece.start if piece else 0 for piece in places], index)
     # A source that gives other rows when it is read again may give them to other partitions.
     changed = F.raise_error(F.lit(tables.SOURCE_CHANGED)).cast("bigint")
+    if keeping:
+        own = F.when(F.col("line").between(start, start + size - 1) & F.col("problem").isNull(), F.col("line")).otherwise(changed)
+        return batch.rows.select("*", segment.alias("segment"), own.alias("offset"))
     offset = F.when(F.col("position") < size, F.col("position") + start).otherwise(changed)
     return batch.located().select("*", segment.alias("segment"), offset.alias("offset"))
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from lakelog.delta import tables
 from lakelog.errors import InvalidRequest, Refused
 from lakelog.inputs import staging
-from lakelog.inputs.sources import Request
+from lakelog.inputs.request import Request
 from lakelog.inputs.staging import Batch
 from lakelog.log import bronze
 from lakelog.log.append import Gate, in_turn

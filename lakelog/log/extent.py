@@ -41,7 +41,7 @@ def octets_between(log: TopicLog, first: Mapping[int, int], ends: Mapping[int, i
 
 
 def batch_starts(log: TopicLog, batches: Collection[str]) -> dict[tuple[str, int], int]:
-    """(Batch, partition) to the offset of its first record, of those of some appends that are in the log.
+    """(Batch, partition) to the offset where it begins, of those of some appends that are in the log.
 
     Cost: one small Spark job; of files with records the control rows are read.
     """
@@ -51,7 +51,7 @@ def batch_starts(log: TopicLog, batches: Collection[str]) -> dict[tuple[str, int
         return {}
     rows = tables.read(log.spark, log.table).filter((F.col("partition") >= 0) & (F.col("segment") >= 0) & F.col("control").isNotNull())
     rows = rows.filter(F.col("batch").isin(sorted(batches)))
-    records = F.get_json_object("control", "$.records").cast("bigint")
+    records, holes = (F.coalesce(F.get_json_object("control", f"$.{name}").cast("bigint"), F.lit(0)) for name in ("records", "holes"))
     with tables.door(log.table), interpreted(log.spark):
-        found = rows.select("batch", "partition", (F.col("offset") + 1 - records).alias("start")).collect()
+        found = rows.select("batch", "partition", (F.col("offset") + 1 - records - holes).alias("start")).collect()
     return {(row["batch"], row["partition"]): int(row["start"]) for row in found if row["start"] is not None}

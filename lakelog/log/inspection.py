@@ -44,7 +44,7 @@ def problems(log: TopicLog) -> tuple[int, list[str]]:
             found.append(f"{where}: {row['unended']} records belong to appends whose batch rows are missing")
         if row["missing"]:
             found.append(f"{where}: {row['missing']} records of its batches are missing")
-        between = 0 if row["reached"] is None else row["reached"] + 1 - max(state.cleaned, start) - row["claimed"]
+        between = 0 if row["reached"] is None else row["reached"] + 1 - max(state.cleaned, start) - row["claimed"] - row["holes"]
         if between > 0 and not row["unended"]:
             found.append(f"{where}: {between} offsets below its end belong to no append: whole appends are missing")
         if row["outside"]:
@@ -74,6 +74,7 @@ def _by_partition(log: TopicLog) -> DataFrame:
         F.max(F.when(is_record, F.col("offset"))).alias("last"),
         F.max(end).alias("end"),
         F.max(F.when(kind == "batch", F.get_json_object("control", "$.records").cast("bigint"))).alias("claimed"),
+        F.max(F.when(kind == "batch", F.get_json_object("control", "$.holes").cast("bigint"))).alias("holes"),
         F.count_if(is_record & (F.col("segment").isNull() | F.col("epoch").isNull())).alias("unmarked"),
     )
     # An offset given twice by two batches overlaps: the batch behind begins before the one in front ends.
@@ -99,6 +100,7 @@ def _by_partition(log: TopicLog) -> DataFrame:
             F.coalesce(F.sum(lacking), F.lit(0)).alias("missing"),
             F.count_if(ours & (F.col("last") > F.col("end"))).alias("outside"),
             F.coalesce(F.sum(F.when(ours & (F.col("end") >= cleaned), F.coalesce("claimed", "records"))), F.lit(0)).alias("claimed"),
+            F.coalesce(F.sum(F.when(ours & (F.col("end") >= cleaned), F.col("holes"))), F.lit(0)).alias("holes"),
             F.max("end").alias("reached"),
             F.min("first").alias("first"),
             F.first("state", ignorenulls=True).alias("state"),

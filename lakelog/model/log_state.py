@@ -40,6 +40,7 @@ class PartitionState:
         intent: an operation that was begun and not finished.
         rolled: segments that begin below this offset are closed, although no append has begun a new one.
         forgotten: up to this offset, epochs that are not among ``epochs`` may have had other records; 0 where none had.
+        mirror: the source whose offsets the records keep (model/mirroring.py); None where the log gives its own.
     """
 
     partition: int
@@ -54,6 +55,7 @@ class PartitionState:
     intent: Intent | None = None
     rolled: int = 0
     forgotten: int = 0
+    mirror: str | None = None
 
     @classmethod
     def first(cls, partition: int, batch: str, *, origin: int = 0) -> PartitionState:
@@ -72,6 +74,10 @@ class PartitionState:
     def next(self, batch: str, **changes: Any) -> PartitionState:
         """The state after a change."""
         return replace(self, sequence=self.sequence + 1, batch=batch, **changes)
+
+    def mirroring(self, batch: str, source: str, first: int) -> PartitionState:
+        """The state of an empty log that begins to mirror a source at an offset."""
+        return self.next(batch, mirror=source, epochs=((self.epoch, first),), origin=first, start=first, cleaned=first, deletes_from=first)
 
     def next_epoch(self, batch: str, first: int, *, number: int | None = None, **changes: Any) -> PartitionState:
         """The state in which a new generation of the log begins, at offset ``first``; generations that began there or beyond are no more."""
@@ -110,6 +116,8 @@ class PartitionState:
             "start": self.start, "cleaned": self.cleaned, "deletes_from": self.deletes_from, "rolled": self.rolled,
             "forgotten": self.forgotten,
         }  # fmt: skip
+        if self.mirror is not None:
+            content["mirror"] = self.mirror
         if self.intent is not None:
             content["intent"] = {"operation": self.intent.operation, "id": self.intent.id, "arguments": dict(self.intent.arguments)}
         return json.dumps(content, sort_keys=True)
@@ -126,4 +134,5 @@ class PartitionState:
             content["start"], content["cleaned"], content["deletes_from"],
             Intent(intent["operation"], intent["id"], intent["arguments"]) if intent else None, content.get("rolled", 0),
             content.get("forgotten", 0),
+            content.get("mirror"),
         )  # fmt: skip

@@ -68,7 +68,7 @@ class Share:
 class Piece:
     """A share with its place: first offset, end offset (exclusive), segment, whether that segment begins here, the segment's new state.
 
-    ``largest_ms`` and ``undated`` are the share's own.
+    ``largest_ms`` and ``undated`` are the share's own. ``holes``: of a mirrored log, how many of the offsets hold no record.
     """
 
     partition: int
@@ -77,15 +77,17 @@ class Piece:
     segment: int
     rolls: bool
     octets: int
-    first_ms: int
+    first_ms: int | None
     records: int
     largest_ms: int
     undated: bool
+    holes: int = 0
 
     def row(self, after: int) -> dict[str, Any]:
         """What the batch row says; ``after`` is the version of bronze that the append read."""
         sizes = {"octets": self.octets, "first": self.first_ms, "largest": self.largest_ms, "records": self.records}
-        return {"type": "batch", "after": after, **sizes, **({"undated": True} if self.undated else {})}
+        more = {**({"undated": True} if self.undated else {}), **({"holes": self.holes} if self.holes else {})}
+        return {"type": "batch", "after": after, **sizes, **more}
 
 
 def place(tail: Tail, share: Share, *, segment_bytes: int, segment_ms: int) -> Piece:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lakelog.errors import LakelogError
+from lakelog.inputs.refusal import place
 from lakelog.inputs.screening import Screening
 from lakelog.inputs.staging import Batch
 from lakelog.log import extent
@@ -168,9 +169,7 @@ class AppendGate:
         count = 0 if found is None else found.aside
         where = ""
         if problems:
-            first = problems[0]
-            place = ", ".join(f"{word} {first[word]}" for word in ("line", "row") if word in first)
-            where = f" First: {', '.join(filter(None, [first.get('file'), place])) or 'record ' + str(first['record'])}: {first['reason']}."
+            where = f" First: {place(problems[0])}: {problems[0]['reason']}."
         return judgement.refusal(
             verdict, what=REFUSED, remedy=where.strip() + (" " if where else "") + REMEDY, problems=problems, count=count,
             records=[one["record"] for one in problems],

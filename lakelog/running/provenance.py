@@ -14,7 +14,7 @@ from typing import Any
 from lakelog.lake.lake import Lake
 from lakelog.latest.progress import progress
 from lakelog.log.tail import log_end
-from lakelog.running.sources import Source
+from lakelog.sources.configured import Source
 from lakelog.topic import Topic
 
 

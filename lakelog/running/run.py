@@ -23,9 +23,9 @@ from lakelog.running import lease, report_files, runs
 from lakelog.running.interrupt import Signals
 from lakelog.running.lease import LEASE_MS, Lease
 from lakelog.running.provenance import configuration, place, versions
-from lakelog.running.sources import Source
 from lakelog.running.steps import STEPS, Outcome, Tell, Work
 from lakelog.running_results import DONE, FAILED, INTERRUPTED, Run, Step
+from lakelog.sources.configured import Source
 from lakelog.topic import Topic
 
 LOGGER = logging.getLogger("lakelog")

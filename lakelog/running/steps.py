@@ -11,9 +11,9 @@ from lakelog.errors import Conflict, GateFailed, LakelogError
 from lakelog.quality import folder
 from lakelog.quality_results import BROKEN, Verdict
 from lakelog.results import Merged
-from lakelog.running.append import append_from
-from lakelog.running.sources import Source
 from lakelog.running_results import DONE, FAILED, NOTHING, SKIPPED
+from lakelog.sources.append import append_from
+from lakelog.sources.configured import Source
 from lakelog.topic import Topic
 
 Tell = Callable[[int, int], None]

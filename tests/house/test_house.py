@@ -19,10 +19,9 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "settings", "root", "failure", "input", "progress", "output", "told", "rows", "doctor", "demo", "shell",
         "context", "topics", "snapshots", "quality", "readers", "running", "main",
     ),
-    "running": (
-        "interrupt", "sources", "directory", "table", "append", "steps", "report_files", "runs", "holder", "lease", "provenance", "run",
-        "table_reader", "growth", "overview", "charts", "page",
-    ),
+    "page": ("table_reader", "growth", "overview", "charts", "page"),
+    "running": ("interrupt", "steps", "report_files", "runs", "holder", "lease", "provenance", "run"),
+    "sources": ("secrets", "kafka_source", "configured", "directory", "table", "offsets", "kafka", "streaming", "append"),
     "lake": ("query", "lake_table", "lake_snapshots", "lake_import", "lake"),
     "": ("reading", "retention", "topic", "commit_log"),
     "native": ("rows", "table", "log", "latest", "topic", "query"),
@@ -43,17 +42,15 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "rows", "notes", "inspection", "tail", "tokens", "ledger", "conditions", "guard", "state", "withdrawn", "cut", "bronze", "extent", "append",
         "bulk",
     ),
-    "inputs": (
-        "texts", "files", "csv", "parquet", "arrow", "values", "variant", "ndjson", "fitting", "sources", "inference", "refusal", "screening",
-        "staging", "identity", "directory", "keys",
-    ),
+    "inputs": ("request", "sources", "kafka", "inference", "refusal", "screening", "staging", "identity", "directory", "keys"),
+    "formats": ("texts", "files", "csv", "parquet", "arrow", "values", "variant", "ndjson", "fitting", "avro", "decoding"),
     "delta": (
-        "prerequisites", "class_archive", "session", "errors", "location", "object_store", "lock", "statement", "plans", "commit_file", "commits",
-        "table_properties", "filesystem", "tables", "past",
+        "prerequisites", "class_archive", "session", "kafka", "errors", "location", "object_store", "lock", "statement", "plans", "commit_file",
+        "commits", "table_properties", "filesystem", "tables", "past",
     ),
     "model": (
         "names", "config", "kinds", "queries", "records", "row_rules", "ordering", "topic_log", "expectations", "log_state",
-        "segments", "steps", "snapshot_id", "point_in_time", "widening", "positions", "json_values",
+        "segments", "mirroring", "steps", "snapshot_id", "point_in_time", "widening", "positions", "json_values",
     ),
     "ground": ("errors", "results", "status_results", "reader_results", "quality_results", "cleaning_results", "running_results"),
 }  # fmt: skip
@@ -74,8 +71,8 @@ COLLECTORS = (
     "snapshots.registry", "snapshots.plan", "snapshots.point", "log.extent",
     "quality.quarantine", "quality.verdicts", "quality.merge_gate", "quality.audit", "quality.profile", "quality.requeue", "quality.expectations",
     "log.cut", "latest.erased", "operations.erase",
-    "running.lease", "running.table_reader", "lake.lake_table",
-    "inputs.arrow", "inputs.keys", "inputs.csv", "inputs.inference", "inputs.files", "cli.rows",
+    "running.lease", "page.table_reader", "delta.kafka", "sources.streaming", "lake.lake_table",
+    "formats.arrow", "inputs.keys", "formats.csv", "inputs.inference", "formats.files", "cli.rows",
 )  # fmt: skip
 BANNED_CALLS = {
     "get_type_hints": "inspect.signature with eval_str: Python 3.10 wraps what has the default None in another Optional, options are lost",
@@ -103,7 +100,7 @@ BANNED_CALLS = {
 CLASSIC = {("delta.session", "sparkContext")}
 BANNED_OPTIONS = {"inferSchema": "the types the topic declares", "mergeSchema": "Topic.configure(value=…)"}
 # Of files that are read, not of tables that are written.
-OF_READERS = {("inputs.parquet", "mergeSchema")}
+OF_READERS = {("formats.parquet", "mergeSchema")}
 # Words within a text: paths that serverless sessions do not have.
 BANNED_WORDS = {"dbfs:": "a volume: /Volumes/catalog/schema/volume", "/dbfs/": "a volume: /Volumes/catalog/schema/volume"}
 # Arguments by name.

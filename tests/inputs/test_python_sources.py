@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from lakelog.errors import Invalid, InvalidRecords, InvalidRequest
-from lakelog.inputs import ndjson
+from lakelog.formats import ndjson
 from tests.conftest import NOON
 from tests.strategies import few
 from tests.tables import versions

@@ -165,8 +165,8 @@ def test_the_command_line_takes_the_same_options(house: Lake, text: Topic, cli: 
 def test_what_runs_within_sparks_tasks_needs_no_package_there(tmp_path: Path) -> None:
     from pyspark import cloudpickle
 
-    from lakelog.inputs import csv as module
-    from lakelog.inputs import files
+    from lakelog.formats import csv as module
+    from lakelog.formats import files
 
     for one in (module, files):
         cloudpickle.register_pickle_by_value(one)

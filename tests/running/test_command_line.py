@@ -12,7 +12,7 @@ from lakelog import Lake
 from lakelog.cli.settings import load
 from lakelog.errors import InvalidConfig
 from tests.conftest import Answer
-from tests.running.test_sources import write
+from tests.sources.test_sources import write
 
 
 @pytest.mark.parametrize(

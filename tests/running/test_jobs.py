@@ -10,7 +10,7 @@ import pytest
 from jobs import append, run
 from lakelog import Lake
 from lakelog.running import steps
-from tests.running.test_sources import write
+from tests.sources.test_sources import write
 
 
 def test_the_jobs_take_what_is_new(lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

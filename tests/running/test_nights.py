@@ -16,14 +16,14 @@ import pytest
 
 from lakelog import Lake
 from lakelog.lake.lake import Lake as AnyLake
-from lakelog.running.overview import overview
+from lakelog.page.overview import overview
+from lakelog.page.table_reader import NativeReader, SparkReader
 from lakelog.running.run import run
-from lakelog.running.sources import DirectorySource
-from lakelog.running.table_reader import NativeReader, SparkReader
+from lakelog.sources.configured import DirectorySource
 from tests.conftest import QUICK_JAVA, Answer, Clock
 from tests.races.processes import REPOSITORY
 from tests.running.test_run import rows
-from tests.running.test_sources import DAY, keys, write
+from tests.sources.test_sources import DAY, keys, write
 
 CYCLES, EVERY = 30, 5.0
 

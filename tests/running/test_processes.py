@@ -13,18 +13,18 @@ from typing import Any
 import pytest
 
 from lakelog import Lake
-from lakelog.running import directory
 from lakelog.running.run import run
-from lakelog.running.sources import DirectorySource
+from lakelog.sources import directory
+from lakelog.sources.configured import DirectorySource
 from tests.conftest import QUICK_JAVA
 from tests.races.processes import REPOSITORY, kill
 from tests.running.test_run import rows
-from tests.running.test_sources import keys, write
+from tests.sources.test_sources import keys, write
 
 # What a process does in place of a part of the run, then the command line or the job.
 KILLED = """
 import os, signal
-from lakelog.running import directory
+from lakelog.sources import directory
 directory._batch = lambda *given: os.kill(os.getpid(), signal.SIGKILL)
 """
 TERMINATED = """
@@ -38,7 +38,8 @@ steps.STEPS["merge"] = terminated
 """
 BESIDE = """
 import sys
-from lakelog.running import directory, steps
+from lakelog.running import steps
+from lakelog.sources import directory
 directory.BATCH_FILES = 1
 append = steps.append
 def waiting(*given):

@@ -15,7 +15,7 @@ import pytest
 from lakelog import Lake
 from tests.races.processes import REPOSITORY
 from tests.running.test_processes import COMMAND, ended, start
-from tests.running.test_sources import write
+from tests.sources.test_sources import write
 
 APPENDING = """
 import time

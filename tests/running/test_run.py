@@ -12,10 +12,10 @@ from lakelog import Conflict, Damaged, InvalidRequest, Lake
 from lakelog.delta import tables
 from lakelog.running import report_files, runs
 from lakelog.running.run import run
-from lakelog.running.sources import DirectorySource
 from lakelog.running_results import Run
+from lakelog.sources.configured import DirectorySource
 from tests.conftest import NOON, Clock
-from tests.running.test_sources import DAY, write
+from tests.sources.test_sources import DAY, write
 
 SUITE = {"name": "orders.table", "expectations": [
     {"type": "expect_rows_to_satisfy", "kwargs": {"name": "value_x", "expression": "_tombstone OR value = 'x'"}, "description": "only x"},

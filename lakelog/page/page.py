@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from lakelog.errors import InvalidRequest
-from lakelog.running import charts, growth, report_files
-from lakelog.running.charts import octets
-from lakelog.running.overview import Overview, TopicView
+from lakelog.page import charts, growth
+from lakelog.page.charts import octets
+from lakelog.page.overview import Overview, TopicView
+from lakelog.running import report_files
 
 # So many runs and verdicts have a row, and runs a bar.
 ROWS, BARS = 20, 40

@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lakelog.running.table_reader import Commit
+from lakelog.page.table_reader import Commit
 
 # A series: (when, how much), oldest first.
 Series = list[tuple[datetime.datetime, float]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lakelog.inputs.texts import TIMES, instant_of, is_finite, spells
+from lakelog.formats.texts import TIMES, instant_of, is_finite, spells
 from lakelog.model.records import MANY, ddl
 
 if TYPE_CHECKING:

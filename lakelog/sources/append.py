@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from lakelog.errors import InvalidRequest, LakelogError
-from lakelog.running import directory, table
-from lakelog.running.sources import DirectorySource, Source
 from lakelog.running_results import Taken
+from lakelog.sources import directory, kafka, table
+from lakelog.sources.configured import DirectorySource, Source
+from lakelog.sources.kafka_source import KafkaSource
 from lakelog.topic import Topic
 
 
@@ -16,14 +17,15 @@ def append_from(topic: Topic, sources: Sequence[Source], *, tell: Callable[[int,
 
     Args:
         topic: the topic.
-        sources: directories and tables.
+        sources: directories, tables and topics of Kafka.
         tell: called with (files done, files in all of the source) after each append.
 
     Gives: what was taken of each.
 
     Raises:
         InvalidRequest: there is none.
-        What `directory.take` and `table.take` name. Every source is looked at before anything is written; what was taken before a refusal stays
+        What `directory.take`, `table.take` and `kafka.take` name.
+        Every source is looked at before anything is written; what was taken before a refusal stays
         in the log: ``sources`` in its details says it.
     """
     if not sources:
@@ -31,14 +33,29 @@ def append_from(topic: Topic, sources: Sequence[Source], *, tell: Callable[[int,
             f'{topic.name} has no sources. Name files, or list sources in lakelog.toml: [topics.{topic.name}] sources = ["./in"].'
         )
     for source in sources[1:]:
-        directory.look(topic, source) if isinstance(source, DirectorySource) else table.look(topic, source)
+        _look(topic, source)
     done: list[Taken] = []
     try:
         for source in sources:
-            done.append(
-                directory.take(topic, source, tell=tell) if isinstance(source, DirectorySource) else table.take(topic, source, tell=tell)
-            )
+            done.append(_take(topic, source, tell))
     except LakelogError as error:
         error.details = {**error.details, "sources": [one.to_dict() for one in done]}
         raise
     return done
+
+
+def _look(topic: Topic, source: Source) -> None:
+    if isinstance(source, DirectorySource):
+        directory.look(topic, source)
+    elif isinstance(source, KafkaSource):
+        kafka.look(topic, source)
+    else:
+        table.look(topic, source)
+
+
+def _take(topic: Topic, source: Source, tell: Callable[[int, int], None]) -> Taken:
+    if isinstance(source, DirectorySource):
+        return directory.take(topic, source, tell=tell)
+    if isinstance(source, KafkaSource):
+        return kafka.take(topic, source, tell=tell)
+    return table.take(topic, source, tell=tell)

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from lakelog.errors import InvalidRequest
-from lakelog.inputs.files import read_by
+from lakelog.formats.files import read_by
 
 if TYPE_CHECKING:
     import pyarrow

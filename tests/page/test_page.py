@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from lakelog.errors import Damaged, InvalidRequest
-from lakelog.running import charts, growth, page
-from lakelog.running.overview import Overview, Reader, SnapshotLife, TopicView
-from lakelog.running.table_reader import Commit
+from lakelog.page import charts, growth, page
+from lakelog.page.overview import Overview, Reader, SnapshotLife, TopicView
+from lakelog.page.table_reader import Commit
 from lakelog.status_results import CleaningStatus, PartitionStatus, TopicStatus
 
 UTC = datetime.timezone.utc

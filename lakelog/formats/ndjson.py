@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import tables
 from lakelog.errors import InvalidRequest
-from lakelog.inputs import values
-from lakelog.inputs.texts import reads_in_utc
-from lakelog.inputs.variant import from_variant, headers_from_variant
+from lakelog.formats import values
+from lakelog.formats.texts import reads_in_utc
+from lakelog.formats.variant import from_variant, headers_from_variant
 from lakelog.model.records import RECORD_FIELDS, Types, first_problem, from_ms, timestamp_problem
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def from_lines(lines: DataFrame, types: Types, *, raw: bool = False) -> DataFram
     framed = F.try_parse_json(F.concat(F.lit('{"":'), "text", F.lit(f',"{END}":0}}')))
     parsed = numbered.select("src", "block", "line", F.monotonically_increasing_id().alias("row_order"), "text", framed.alias("framed"))
     halves = F.try_variant_get(F.col("framed"), "$", "map<string,variant>")
-    parsed = parsed.withColumn("halves", halves).withColumn("json", F.when(_whole(halves), F.try_element_at("halves", F.lit(""))))
+    parsed = parsed.withColumn("halves", halves).withColumn("json", F.when(is_whole(halves), F.try_element_at("halves", F.lit(""))))
     fields = F.try_variant_get(F.col("json"), "$", "map<string,variant>")
     parsed = parsed.withColumn("fields", fields).withColumn("names", F.map_keys("fields"))
 
@@ -80,7 +80,7 @@ def from_lines(lines: DataFrame, types: Types, *, raw: bool = False) -> DataFram
         F.col("json").isNull() & F.try_parse_json("text").isNotNull(), "has text behind its object: NDJSON has one record a line"
     )
     problem = problem.when(F.col("json").isNull(), "is not a line of JSON").when(F.col("fields").isNull(), "is not a JSON object")
-    problem = problem.when(_lone_surrogate(F.col("text")), "has half of a surrogate pair (\\ud800 to \\udfff), which is no text")
+    problem = problem.when(lone_surrogate(F.col("text")), "has half of a surrogate pair (\\ud800 to \\udfff), which is no text")
     problem = problem.when(
         F.size(unknown) > 0,
         F.concat(F.lit("has an unknown field "), F.element_at(unknown, 1), F.lit(f"; a record has {', '.join(RECORD_FIELDS)}")),
@@ -95,14 +95,14 @@ def from_lines(lines: DataFrame, types: Types, *, raw: bool = False) -> DataFram
     )  # fmt: skip
 
 
-def _whole(halves: Column) -> Column:
+def is_whole(halves: Column) -> Column:
     """Whether what was framed is one value and nothing else."""
     from pyspark.sql import functions as F
 
     return (F.size(halves) == 2) & F.map_contains_key(halves, END)
 
 
-def _lone_surrogate(text: Column) -> Column:
+def lone_surrogate(text: Column) -> Column:
     """Whether there is half of a surrogate pair among the escapes of a line of JSON; Spark's parser makes a question mark of it."""
     from pyspark.sql import functions as F
 

@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakelog import InvalidConfig, InvalidRequest, Lake, NotFound, Refused
-from lakelog.running.append import append_from
-from lakelog.running.sources import DirectorySource, TableSource, parsed
 from lakelog.running_results import Taken
-from tests.running.test_sources import keys
+from lakelog.sources.append import append_from
+from lakelog.sources.configured import DirectorySource, TableSource, parsed
+from tests.sources.test_sources import keys
 
 
 def add(spark: SparkSession, table: str, *found: str) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakelog.errors import InvalidRequest
-from lakelog.inputs.texts import instant_of, spells, spells_number
-from lakelog.inputs.variant import not_rounded
+from lakelog.formats.texts import instant_of, spells, spells_number
+from lakelog.formats.variant import not_rounded
 from lakelog.model.config import did_you_mean
 from lakelog.model.records import HEADERS, first_problem, nullable
 

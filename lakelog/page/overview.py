@@ -13,9 +13,9 @@ from lakelog.errors import LakelogError
 from lakelog.lake.lake import Lake
 from lakelog.model.names import TableRef, literal
 from lakelog.model.snapshot_id import FOREVER
-from lakelog.running import growth
-from lakelog.running.growth import Series
-from lakelog.running.table_reader import TableReader
+from lakelog.page import growth
+from lakelog.page.growth import Series
+from lakelog.page.table_reader import TableReader
 from lakelog.status_results import TopicStatus
 
 # So many runs, commits and verdicts of a topic are shown at most.

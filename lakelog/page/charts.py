@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakelog.errors import NotReady
-from lakelog.running.growth import EPOCH, Series
+from lakelog.page.growth import EPOCH, Series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

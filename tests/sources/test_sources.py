@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from lakelog import InvalidConfig, InvalidRecords, Lake, NotFound, Refused, Topic
-from lakelog.running.append import append_from
-from lakelog.running.sources import DirectorySource, parsed
 from lakelog.running_results import Taken
+from lakelog.sources.append import append_from
+from lakelog.sources.configured import DirectorySource, parsed
 from tests.conftest import Clock
 
 DAY = 86_400_000
@@ -190,7 +190,7 @@ def test_names_of_every_kind_and_links(lake: Lake, inbox: Path) -> None:
 
 
 def test_what_goes_into_one_append(lake: Lake, inbox: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lakelog.running import directory
+    from lakelog.sources import directory
 
     topic = lake.create_topic("orders", key="STRING", value="STRING")
     monkeypatch.setattr(directory, "BATCH_FILES", 2)
@@ -224,7 +224,7 @@ def test_what_goes_into_one_append(lake: Lake, inbox: Path, monkeypatch: pytest.
 
 def test_two_at_once_take_each_file_once(lake: Lake, inbox: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other process takes files between our look and our commit."""
-    from lakelog.running import directory
+    from lakelog.sources import directory
 
     topic, other = lake.create_topic("orders", key="STRING", value="STRING"), lake.topic("orders")
     source = DirectorySource(str(inbox))

@@ -1,4 +1,7 @@
-"""Where a topic's records come from: directories of files and Delta tables, as ``lakelog.toml`` and the command line say it. Values; no I/O."""
+"""Where a topic's records come from: directories of files, Delta tables and topics of Kafka, as ``lakelog.toml`` and the command line say it.
+
+Values; no I/O.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,22 @@ from typing import Any
 from lakelog.errors import InvalidConfig
 from lakelog.model.config import did_you_mean
 from lakelog.model.names import TableRef, absolute_root
+from lakelog.sources.kafka_source import KafkaSource, is_uri, of_settings, of_uri
 
 # Names of files that somebody is still writing.
 UNFINISHED_STARTS, UNFINISHED_ENDS = ("_", "."), (".tmp", ".part")
 KINDS = {
     "directory": str, "table": str, "name": str, "pattern": str, "recursive": bool, "format": str, "delimiter": str, "encoding": str,
-    "null": str, "starting_version": int,
+    "null": str, "starting_version": int, "kafka": str, "bootstrap_servers": str, "mirror": bool, "decode": dict, "options": dict,
+    "starting_offsets": dict, "max_offsets": int,
 }  # fmt: skip
-OF_DIRECTORY = ("pattern", "recursive", "format", "delimiter", "encoding", "null")
-OF_TABLE = ("starting_version",)
-WORDS = {str: "text", bool: "true or false", int: "a whole number"}
+# What a source is, and the settings of such a source alone.
+OF: dict[str, tuple[str, ...]] = {
+    "directory": ("pattern", "recursive", "format", "delimiter", "encoding", "null"),
+    "table": ("starting_version",),
+    "kafka": ("bootstrap_servers", "mirror", "decode", "options", "starting_offsets", "max_offsets"),
+}
+WORDS = {str: "text", bool: "true or false", int: "a whole number", dict: "a table of settings"}
 
 
 @dataclass(frozen=True)
@@ -83,7 +92,7 @@ class TableSource:
         return self.table
 
 
-Source = DirectorySource | TableSource
+Source = DirectorySource | TableSource | KafkaSource
 
 
 def parsed(said: Any, *, where: str, folder: Any) -> tuple[Source, ...]:
@@ -128,13 +137,16 @@ def _one(said: Any, where: str, folder: Any) -> Source:
             raise InvalidConfig(f"{where}: there is no setting {name}.{hint}", setting=f"{where}.{name}")
         if type(value) is not KINDS[name] or (value == "" and name != "null"):
             raise InvalidConfig(f"{where}.{name} must be {WORDS[KINDS[name]]}.", setting=f"{where}.{name}")
-    if ("directory" in said) == ("table" in said):
-        raise InvalidConfig(f"{where} needs either a directory or a table.", setting=where)
-    kind, others = ("directory", OF_TABLE) if "directory" in said else ("table", OF_DIRECTORY)
-    wrong = next((name for name in others if name in said), None)
+    kinds = [kind for kind in OF if kind in said]
+    if len(kinds) != 1:
+        raise InvalidConfig(f"{where} needs either a directory or a table, or a topic of Kafka (kafka).", setting=where)
+    kind = kinds[0]
+    wrong = next((name for other, names in OF.items() if other != kind for name in names if name in said), None)
     if wrong is not None:
         raise InvalidConfig(f"{where}.{wrong} does not go with a {kind}.", setting=f"{where}.{wrong}")
-    if "table" in said:
+    if kind == "kafka":
+        return of_settings(said, where, folder)
+    if kind == "table":
         return TableSource(**{**said, "table": absolute_root(said["table"], folder)})
     return DirectorySource(**{**said, "directory": directory_path(said["directory"], folder)})
 
@@ -145,7 +157,10 @@ def directory_path(text: str, folder: Any) -> str:
     return location.rstrip("/") or "/"
 
 
-def of_directory(directory: str, configured: Sequence[Source], folder: Any) -> Source:
-    """The source that a directory is: the configured one where it is one, so that the ledger knows it by the same name."""
+def of_name(directory: str, configured: Sequence[Source], folder: Any) -> Source:
+    """The source that a directory is, or a topic of Kafka (kafka://…): the configured one where it is one, so that the ledger knows it."""
+    if is_uri(directory):
+        named = of_uri(directory)
+        return next((one for one in configured if isinstance(one, KafkaSource) and str(one) == str(named)), named)
     path = directory_path(directory, folder)
     return next((one for one in configured if isinstance(one, DirectorySource) and one.directory == path), DirectorySource(path))

@@ -12,8 +12,8 @@ from lakelog.inputs.sources import file_format
 from lakelog.log import ledger
 from lakelog.log.ledger import Entry, SourceToken
 from lakelog.results import Appended
-from lakelog.running.sources import DirectorySource
 from lakelog.running_results import Taken, TakenBatch
+from lakelog.sources.configured import DirectorySource
 from lakelog.topic import Topic
 
 # So many files, and octets of files, are one append at most.

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakelog.errors import InvalidRequest
-from lakelog.inputs.files import read_by
+from lakelog.formats.files import read_by
 
 if TYPE_CHECKING:
     import pyarrow

@@ -15,9 +15,9 @@ from lakelog.errors import LakelogError, NotFound, Refused
 from lakelog.log import ledger
 from lakelog.log.ledger import Entry, SourceToken
 from lakelog.log.notes import HARMLESS, describe_commit
-from lakelog.running.directory import joined
-from lakelog.running.sources import TableSource
 from lakelog.running_results import Taken, TakenBatch
+from lakelog.sources.configured import TableSource
+from lakelog.sources.directory import joined
 from lakelog.topic import Topic
 
 if TYPE_CHECKING:
@@ -160,4 +160,4 @@ def _files(rows: DataFrame) -> set[str]:
 
 def _taken(topic: str, source: TableSource, done: Sequence[TakenBatch], position: Any) -> Taken:
     spans = joined([one.offsets for one in done])
-    return Taken(topic, str(source), len(done), 0, sum(one.records for one in done), spans, list(done), position=position)
+    return Taken(topic, str(source), len(done), 0, sum(one.records for one in done), spans, list(done), position=position, kind="version")
