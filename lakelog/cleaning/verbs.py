@@ -54,11 +54,11 @@ class CleaningVerbs:
         def _ready(self, *, pin: bool = False) -> LogEnd: ...
         def _held(self) -> Held: ...
 
-    def plan_cleaning(self, *, force: bool = False, max_bytes: int | None = None) -> Cleaned:
+    def plan_cleaning(self, *, force: bool = False, max_bytes: int | None = None, roll_idle: bool = False) -> Cleaned:
         """What `clean` would do now, as a value; nothing is written.
 
-        What is not merged yet is folded in memory, and idle segments that are old enough count as closed, so that the plan is the one that a
-        clean carries out after its merge.
+        What is not merged yet is folded in memory, and with ``roll_idle`` idle segments that are old enough count as closed, so that the plan is
+        the one that a clean carries out after its merge.
 
         Gives and raises as `clean`; ``dry_run`` is True.
 
@@ -68,16 +68,18 @@ class CleaningVerbs:
         self.refresh()
         log, now = self.log, self.clock()
         state = progress(log.spark, log.silver)
-        end = rolled(log_end(log, pin=True), lambda tail: is_old(tail, log.config.roll_ms(), now))
+        end = log_end(log, pin=True)
+        if roll_idle:
+            end = rolled(end, lambda tail: is_old(tail, log.config.roll_ms(), now))
         moves = retention.moves(log, end, self._held(), now=now)
         rows = clean.winners_of(log, state, end, ahead=True)
         made = clean.plan(log, end, rows, end.ends(), starts=moves.starts, force=force, max_bytes=max_bytes, now=now)
         return made.result(self.name, dry_run=True, starts=end.starts(), errors={}, blocked=moves.blocked)
 
-    def clean(self, *, dry_run: bool = False, force: bool = False, max_bytes: int | None = None) -> Cleaned:
+    def clean(self, *, dry_run: bool = False, force: bool = False, max_bytes: int | None = None, roll_idle: bool = False) -> Cleaned:
         """Remove from the log's closed segments what nobody needs any more: superseded records, expired tombstones, records without a key.
 
-        What is not merged yet is merged first. Idle segments that are older than ``segment.ms`` are closed. Under ``cleanup.policy=delete`` old
+        What is not merged yet is merged first. Under ``cleanup.policy=delete`` old
         segments are dropped as a whole. Then each partition that is dirty enough (``min.cleanable.dirty.ratio``), or waited too long
         (``max.compaction.lag.ms``), is cleaned up to its active segment or the first that is too young (``min.compaction.lag.ms``): a record goes
         unless it is the latest of its key. The latest table, offsets, order and the log's end stay as they are. A tombstone that a clean keeps is
@@ -88,6 +90,8 @@ class CleaningVerbs:
             dry_run: `plan_cleaning`.
             force: clean every partition, whatever its dirty ratio; the active segment and young ones stay all the same.
             max_bytes: octets of records that are written again at most, the dirtiest partitions first.
+            roll_idle: close active segments older than ``segment.ms`` first. In Kafka, and here without it, only an append does, so that an idle
+                partition keeps its last segment as it is (SEMANTICS 55); the command line and the jobs do it.
 
         Gives: by partition and segment whether it was cleaned, why not, and what went; what became of silver's tombstones.
 
@@ -101,14 +105,15 @@ class CleaningVerbs:
         Appends go on meanwhile; one that is under way when the state changes tries again. With nothing to do no record is read and nothing written.
         """
         if dry_run:
-            return self.plan_cleaning(force=force, max_bytes=max_bytes)
+            return self.plan_cleaning(force=force, max_bytes=max_bytes, roll_idle=roll_idle)
         _checked(max_bytes)
         self._ready()
         while self.merge().remaining:
             pass
         log, now = self.log, self.clock()
-        roll(log, lambda tail: is_old(tail, log.config.roll_ms(), now), now=now)
-        self._ready()
+        if roll_idle:
+            roll(log, lambda tail: is_old(tail, log.config.roll_ms(), now), now=now)
+            self._ready()
         end = log_end(log, pin=True)
         before = end.starts()
         moves = retention.moves(log, end, self._held(), now=now)

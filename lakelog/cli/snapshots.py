@@ -213,7 +213,7 @@ def clean(
             opened = lake.topic(one)
             if roll:
                 opened.roll()
-            done.append(opened.clean(dry_run=dry_run, force=force, max_bytes=max_bytes))
+            done.append(opened.clean(dry_run=dry_run, force=force, max_bytes=max_bytes, roll_idle=True))
         if not call.json:
             told.cleaned(done[-1])
     if call.json:

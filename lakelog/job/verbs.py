@@ -138,7 +138,7 @@ def _check(work: Work) -> Outcome:
 
 def _clean(work: Work) -> Outcome:
     topic, given = work.topic, work.given
-    cleaned = topic.clean(dry_run=given.dry_run, force=given.force, max_bytes=given.max_bytes)
+    cleaned = topic.clean(dry_run=given.dry_run, force=given.force, max_bytes=given.max_bytes, roll_idle=True)
     # A partition that could not be cleaned is named in the report; where others were first, a run again goes on with it.
     stopped = cleaned.failure
     if stopped is None:

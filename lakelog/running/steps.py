@@ -98,11 +98,11 @@ def snapshot(work: Work, tell: Tell) -> Outcome:
 
 def clean(work: Work, tell: Tell) -> Outcome:
     """Clean the log where the cleaner's plan has something to do."""
-    plan = work.topic.plan_cleaning()
+    plan = work.topic.plan_cleaning(roll_idle=True)
     if not is_due(plan):
         reasons = ", ".join(f"{one.partition}: {one.reason}" for one in plan.partitions)
         return Outcome(NOTHING, plan.to_dict(), f"nothing is due (partition {reasons})", octets={"log": plan.octets_before})
-    done = work.topic.clean()
+    done = work.topic.clean(roll_idle=True)
     counts = {"removed": done.records, "expired": done.expired, "forgotten": done.forgotten}
     octets = {"log_before": done.octets_before, "log": done.octets_after}
     return Outcome(DONE if done.failure is None else FAILED, done.to_dict(), None, done.failure, counts, octets)
