@@ -95,11 +95,28 @@ def readable(schema: pyarrow.Schema) -> pyarrow.Schema:
     """The schema in types that Spark knows.
 
     Raises:
-        InvalidRequest: naming a column that has no such type.
+        InvalidRequest: naming a column that has no such type, or two of one name.
     """
     import pyarrow
 
+    require_once(schema.names)
     return pyarrow.schema([pyarrow.field(field.name, _readable(field.type, field.name)) for field in schema])
+
+
+def require_once(names: Sequence[str]) -> None:
+    """Refuse columns of one name, or of names that differ in case alone: which of them is meant is not guessed.
+
+    Raises:
+        InvalidRequest: naming them.
+    """
+    seen: dict[str, str] = {}
+    for name in names:
+        if name.lower() in seen:
+            raise InvalidRequest(
+                f"Two columns have one name: {seen[name.lower()]} and {name}. Rename or drop one of them. Nothing was written.",
+                columns=[name],
+            )
+        seen[name.lower()] = name
 
 
 def _readable(kind: Any, where: str) -> Any:
