@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lakelog.errors import ExpectedOffsetMismatch, InvalidRequest
+from lakelog.errors import ExpectedOffsetMismatch, FencedEpoch, InvalidRequest
 from lakelog.results import Appended
 from lakelog.topic import Topic
 
@@ -85,10 +85,16 @@ class CommitLog:
 
         Raises:
             InvalidRequest: nothing was read yet: call `bootstrap` first.
+            FencedEpoch: the log was restored since; the position stays. Bootstrap again.
         """
         if self.position is None:
             raise InvalidRequest(f"{self.topic.name}: nothing was read yet: call bootstrap() first.")
         position = self.topic.position()
+        if position.epoch != self.epoch:
+            raise FencedEpoch(
+                f"{self.topic.name}: the log was restored or repaired since it was read: epoch {position.epoch} instead of {self.epoch}. What was read"
+                " may be gone, and its offsets given again. Call bootstrap() and decide again.", expected=self.epoch, actual=position.epoch,
+            )  # fmt: skip
         start, self.position = self.position, position.offsets[self.partition]
         return self._between(start, self.position)
 

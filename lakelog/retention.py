@@ -7,8 +7,10 @@ from abc import abstractmethod
 from dataclasses import replace
 
 from lakelog.cleaning import segments
+from lakelog.errors import Refused
 from lakelog.latest import status
 from lakelog.log.tail import LogEnd, log_end
+from lakelog.model.ordering import OrderingRule
 from lakelog.operations import truncate
 from lakelog.operations.truncate import Held
 from lakelog.reader_results import Committed, Lag, Position, Truncated
@@ -95,7 +97,8 @@ class LogRetention(LogReading):
         Raises:
             NotFound: there is no such live snapshot (SNAPSHOT_NOT_FOUND).
             OffsetOutOfRange: a restore cut away records that the snapshot holds.
-            Refused: a kept snapshot or a registered reader still needs what would go (LOG_HELD).
+            Refused: a kept snapshot or a registered reader still needs what would go (LOG_HELD); or the snapshot was made under another ordering
+                rule (RULE_CHANGED).
             Damaged: the log starts above its origin, and no snapshot reaches its start.
             Conflict: writers were first again and again.
             After any of them the log is as it was.
@@ -108,6 +111,12 @@ class LogRetention(LogReading):
         else:
             self._ready()
         entry = point.named(self.log, to_snapshot)
+        if entry.rule != self.log.rule.to_json():
+            raise Refused(
+                f"{self.name}: the snapshot {entry.name or entry.id.text} was made under the rule {OrderingRule.from_json(entry.rule)}, the topic now"
+                f" says {self.log.rule}: what it holds cannot stand for the log. Nothing was changed. Take a snapshot under the present rule, and"
+                " truncate to that.", name="RULE_CHANGED", expected=str(self.log.rule), actual=str(OrderingRule.from_json(entry.rule)),
+            )  # fmt: skip
         # What the log is to be cut off below must be there.
         point.stored(self.log, point.of(self.log, entry))
         place = point.place_of(entry)

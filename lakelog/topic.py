@@ -382,21 +382,20 @@ class Topic(LogRetention, SnapshotVerbs, QualityVerbs, CleaningVerbs):
         """Bring a topic back into order whose bronze or silver was changed by hand; nothing is changed where nothing is wrong.
 
         Where bronze was changed (a RESTORE, rows deleted): a new epoch begins at the log's true end, so that offsets given again are told
-        apart, and silver is computed anew under the same rule. Where silver alone is wrong: it is computed anew.
+        apart, and silver is computed anew under the same rule. Where silver alone is wrong: it is computed anew. A log that was truncated gives it from
+        the oldest usable snapshot on. A restore that was cut off, and whose snapshot is gone since, is given up.
 
         Raises:
             Damaged: records of another writer are in the log. Nothing was changed.
-            LogIncomplete: silver cannot be computed from the log. Nothing was changed.
+            LogIncomplete: neither the log nor a snapshot gives silver; the remedy is named. Nothing was changed.
 
-        Cost: as `verify`, then one commit on bronze and a rebuild.
+        Cost: as `verify`, then one commit on bronze and a rebuild, or a restore and a merge.
         """
         self.refresh()
         table_properties.require_writable(self.name, self._stored)
         self._end = None
-        end = true_end(self.log)
-        if end.intent is not None:
-            intents.finish(self.log, end, now=self.clock())
-        return repair.repair(self.log, self._snapshots_held(), now=self.clock())
+        unfinished = intents.given_up(self.log, true_end(self.log), now=self.clock())
+        return repair.repair(self.log, self._snapshots_held(), now=self.clock(), unfinished=unfinished)
 
     def rows(self, at: Point = None) -> DataFrame:
         """Silver as stored, without control rows: one row per (partition, key), tombstones included, in no order."""

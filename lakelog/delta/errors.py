@@ -17,6 +17,10 @@ NOT_THERE = (
 GONE = ("DELTA_UNSUPPORTED_TIME_TRAVEL", "DELTA_VERSIONS_NOT_CONTIGUOUS", "DELTA_CANNOT_RECREATE", "DELTA_TIMESTAMP",
         "DELTA_VERSION_NOT_FOUND", "DELTA_FILE_NOT_FOUND", "VersionNotFound", "DELTA_NO_RECREATABLE")  # fmt: skip
 
+# What RESTORE says, without a condition, where files of the version were removed; and Java, where a table's whole folder was.
+FILES_GONE = re.compile(r"Not all files from version \d+ are available in file system")
+FOLDER_GONE = re.compile(r"FileNotFoundException: [^\n]*_delta_log")
+
 # What a plan raises when its source gives other records than when it was summed up.
 SOURCE_CHANGED = "LAKELOG_SOURCE_CHANGED"
 # What was analysed has the types from before.
@@ -73,11 +77,11 @@ def translated(error: BaseException, table: object) -> LakelogError | None:
             f"{table}: the source gave other records when it was read again: it changed while it was appended. Nothing was written. Append"
             " files that stay as they are, then try again.", name="SOURCE_CHANGED",
         )  # fmt: skip
-    if condition.startswith(NOT_THERE):
+    if condition.startswith(NOT_THERE) or FOLDER_GONE.search(str(error)):
         return NotFound(f"{table}: there is no Delta table or file of that name.")
     if is_out_of_date(error):
         return Conflict(f"{table}: its types were widened meanwhile. Nothing was written; try again.")
-    if condition.startswith(GONE):
+    if condition.startswith(GONE) or FILES_GONE.search(str(error)):
         return NotFound(f"{table}: that version cannot be read any more or does not exist: {first}", name="SNAPSHOT_NOT_FOUND")
     if condition.startswith(
         ("DELTA_TRUNCATED_TRANSACTION_LOG", "DELTA_STATE_RECOVER", "DELTA_LOG_FILE", "FAILED_READ_FILE", "DELTA_CHECKPOINT")

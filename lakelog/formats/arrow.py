@@ -37,7 +37,6 @@ def frame(spark: SparkSession, source: Any) -> DataFrame:
     import pyarrow
 
     table, problems = _table(source)
-    require_distinct(table.schema.names)
     schema = readable(table.schema)
     parts = [normalized(batch, schema) for batch in table.to_batches()]
     whole = pyarrow.Table.from_batches(parts, pyarrow.schema([*schema, pyarrow.field(PROBLEM, pyarrow.string())]))
@@ -46,20 +45,6 @@ def frame(spark: SparkSession, source: Any) -> DataFrame:
         merged = [one or other for one, other in zip(known, problems, strict=True)]
         whole = whole.set_column(len(schema), PROBLEM, pyarrow.array(merged, pyarrow.string()))
     return spark.createDataFrame(whole, schema=ddl(whole.schema))
-
-
-def require_distinct(names: Sequence[str]) -> None:
-    """Refuse columns that Spark cannot tell apart.
-
-    Raises:
-        InvalidRequest: naming one.
-    """
-    folded = [name.lower() for name in names]
-    twice = next((name for name in names if folded.count(name.lower()) > 1), None)
-    if twice is not None:
-        raise InvalidRequest(
-            f"The column {twice} is there twice (case does not count). Give each column a name of its own.", columns=[twice]
-        )
 
 
 def _table(source: Any) -> tuple[pyarrow.Table, Sequence[str | None]]:
@@ -110,11 +95,28 @@ def readable(schema: pyarrow.Schema) -> pyarrow.Schema:
     """The schema in types that Spark knows.
 
     Raises:
-        InvalidRequest: naming a column that has no such type.
+        InvalidRequest: naming a column that has no such type, or two of one name.
     """
     import pyarrow
 
+    require_once(schema.names)
     return pyarrow.schema([pyarrow.field(field.name, _readable(field.type, field.name)) for field in schema])
+
+
+def require_once(names: Sequence[str]) -> None:
+    """Refuse columns of one name, or of names that differ in case alone: which of them is meant is not guessed.
+
+    Raises:
+        InvalidRequest: naming them.
+    """
+    seen: dict[str, str] = {}
+    for name in names:
+        if name.lower() in seen:
+            raise InvalidRequest(
+                f"Two columns have one name: {seen[name.lower()]} and {name}. Rename or drop one of them. Nothing was written.",
+                columns=[name],
+            )
+        seen[name.lower()] = name
 
 
 def _readable(kind: Any, where: str) -> Any:

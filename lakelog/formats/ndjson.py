@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import re
 import uuid
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import tables
-from lakelog.errors import InvalidRequest
 from lakelog.formats import values
 from lakelog.formats.texts import reads_in_utc
 from lakelog.formats.variant import from_variant, headers_from_variant
@@ -39,19 +37,9 @@ def from_records(spark: SparkSession, records: Iterable[Mapping[str, Any]], type
 
 
 def from_lines(lines: DataFrame, types: Types, *, raw: bool = False) -> DataFrame:
-    """Lines (``src``, ``block``, ``text``) of one JSON record each as a request; blank lines are passed over. ``raw``: keep lines that are wrong.
-
-    Raises:
-        InvalidRequest: there is a MAP in the topic's types whose names are no texts, which JSON does not have.
-    """
+    """Lines (``src``, ``block``, ``text``) of one JSON record each as a request; blank lines are passed over. ``raw``: keep lines that are wrong."""
     from pyspark.sql import functions as F
 
-    for kind in (types.key, types.value):
-        found = re.search(r"map<(?!string,)[^,]*,", kind.simpleString())
-        if found is not None:
-            raise InvalidRequest(
-                f"The topic has a {found[0].rstrip(',')}, …>: in JSON, names are texts. Append a frame or Parquet files. Nothing was written."
-            )
     numbered = lines.withColumn("line", F.monotonically_increasing_id()).filter(F.trim("text") != "")
     # Spark's parser stops where a first value ends: within an object of two fields, with a name that no line knows, the line must be one value.
     framed = F.try_parse_json(F.concat(F.lit('{"":'), "text", F.lit(f',"{END}":0}}')))

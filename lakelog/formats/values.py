@@ -18,6 +18,28 @@ if TYPE_CHECKING:
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 
 
+def require_names_of_text(kind: DataType, where: str) -> None:
+    """Refuse records of JSON for a type with a map whose keys are no text: JSON has no other names, and what they would mean is not guessed.
+
+    Raises:
+        InvalidRequest: naming the map.
+    """
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(kind, MapType):
+        if kind.keyType.simpleString() != "string":
+            raise InvalidRequest(
+                f"{where} is a {kind.simpleString()}: names in JSON and in dicts of records are text, keys of that map are not. Append a DataFrame,"
+                " a frame of pandas, polars or Arrow, or Parquet. Nothing was written."
+            )
+        require_names_of_text(kind.valueType, f"{where}[]")
+    elif isinstance(kind, ArrayType):
+        require_names_of_text(kind.elementType, f"{where}[]")
+    elif isinstance(kind, StructType):
+        for field in kind.fields:
+            require_names_of_text(field.dataType, f"{where}.{field.name}")
+
+
 def lines(records: Iterable[Any], kinds: Mapping[str, DataType]) -> Iterator[str]:
     """Each record as a line.
 
@@ -29,30 +51,47 @@ def lines(records: Iterable[Any], kinds: Mapping[str, DataType]) -> Iterator[str
         InvalidRequest: something is not a record.
         InvalidRecords: a record holds what no line can.
     """
-    maps = any("map<" in kind.simpleString() for kind in kinds.values())
     for number, record in enumerate(records):
         if not isinstance(record, Mapping):
             raise InvalidRequest(f"Record {number} is a {type(record).__name__}: append takes records as dicts.")
         try:
-            yield line(record, kinds, maps=maps)
+            yield line(record, kinds)
         except (TypeError, ValueError, RecursionError) as error:
             says = str(error) if not isinstance(error, UnicodeEncodeError) else "has half of a surrogate pair, which is no text"
             problem = {"record": number, "reason": says}
             raise InvalidRecords(f"record {number}: {says}. Nothing of the batch was written.", problems=[problem], count=1) from error
 
 
-def line(record: Mapping[str, Any], kinds: Mapping[str, DataType], *, maps: bool = False) -> str:
-    """A record as a line of NDJSON; ``maps``: there is a MAP in a type, whose names must be texts: json makes texts of them."""
+def line(record: Mapping[str, Any], kinds: Mapping[str, DataType]) -> str:
+    """A record as a line of NDJSON."""
     try:
-        if maps:
-            raise TypeError
         text = json.dumps(record, ensure_ascii=False, allow_nan=False)
+        # JSON's own writer makes text of names that are none.
+        _require_names(record, "the record")
     except (TypeError, ValueError):
-        members = [f"{json.dumps(str(name))}: {_member(str(name), value, kinds)}" for name, value in record.items()]
+        members = [f"{json.dumps(_name(name, 'the record'))}: {_member(name, value, kinds)}" for name, value in record.items()]
         text = "{" + ", ".join(members) + "}"
     if not text.isascii():
         text.encode()
     return text
+
+
+def _require_names(value: Any, where: str) -> None:
+    if isinstance(value, dict):
+        for name, one in value.items():
+            _name(name, where)
+            if isinstance(one, (dict, list, tuple)):
+                _require_names(one, f"{where}.{name}")
+    else:
+        for one in value:
+            if isinstance(one, (dict, list, tuple)):
+                _require_names(one, f"{where}[]")
+
+
+def _name(name: Any, where: str) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"{where} has a name that is no text: {name!r}")
+    return name
 
 
 def _member(name: str, value: Any, kinds: Mapping[str, DataType]) -> str:
@@ -74,8 +113,7 @@ def spelled(value: Any, kind: DataType | None, where: str) -> str:
     if isinstance(value, Mapping):
         inside = []
         for name, one in value.items():
-            if not isinstance(name, str):
-                raise TypeError(f"{where} has a name that is no text: {name!r}")
+            _name(name, where)
             below = kind[name].dataType if isinstance(kind, StructType) and name in kind.names else None
             below = kind.valueType if isinstance(kind, MapType) else below
             inside.append(f"{json.dumps(name, ensure_ascii=False)}: {spelled(one, below, f'{where}.{name}')}")

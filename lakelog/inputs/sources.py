@@ -12,7 +12,7 @@ from lakelog.delta import tables
 from lakelog.delta.filesystem import is_file
 from lakelog.delta.plans import repeats
 from lakelog.errors import InvalidRequest
-from lakelog.formats import arrow, csv, parquet
+from lakelog.formats import arrow, csv, parquet, values
 from lakelog.formats.csv import CsvOptions
 from lakelog.formats.fitting import WIDER, fitted, in_utc
 from lakelog.formats.ndjson import from_lines, from_records
@@ -73,6 +73,7 @@ def requested(spark: SparkSession, source: Any, how: FileOptions | None, types: 
     if arrow.is_arrow(source):
         return Request(from_frame(arrow.frame(spark, source), types, raw), repeatable=True, held=True)
     if isinstance(source, Iterable) and not isinstance(source, (bytes, bytearray)):
+        _require_json(types)
         records = [source] if isinstance(source, Mapping) else source
         return Request(from_records(spark, records, types, raw=raw), repeatable=True, held=True)
     raise InvalidRequest(
@@ -94,9 +95,15 @@ def _of_files(spark: SparkSession, paths: Sequence[str], how: FileOptions, types
             return Request(rows, repeatable)
         from pyspark.sql import functions as F
 
+        _require_json(types)
         path, start = F.col("_metadata.file_path"), F.col("_metadata.file_block_start")
         lines = spark.read.text(exact).select(path.alias("src"), start.alias("block"), F.col("value").alias("text"))
         return Request(from_lines(lines, types, raw=raw), text_files=tuple(paths))
+
+
+def _require_json(types: Types) -> None:
+    values.require_names_of_text(types.key, "key")
+    values.require_names_of_text(types.value, "value")
 
 
 def file_format(paths: Sequence[str], stated: str | None) -> str:
@@ -167,8 +174,8 @@ def from_frame(frame: DataFrame, types: Types, raw: bool = False) -> DataFrame:
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
 
+    arrow.require_once(frame.columns)
     schema, added = frame.schema, [name for name in (SRC, CORRUPT) if name in frame.columns]
-    arrow.require_distinct(schema.names)
     place = [F.col(SRC) if SRC in added else F.lit(None).cast("string").alias(SRC), F.lit(0).cast("bigint").alias(BLOCK)]
     own = StructType([field for field in schema.fields if field.name not in added])
     shown = frame.select(*place, *[CORRUPT] * (CORRUPT in added), *[F.col(_tick(name)) for name in own.names])

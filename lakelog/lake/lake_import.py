@@ -63,9 +63,9 @@ class LakeImport:
             raise InvalidRequest(
                 f"The topic {called} exists already in {self.root}. Import under another name.", name="TOPIC_ALREADY_EXISTS"
             )
-        load.load(self.spark, self.root, called, place, said, self._own.defaults(), now=self.clock())
+        version = load.load(self.spark, self.root, called, place, said, self._own.defaults(), now=self.clock())
         topic = self._topic(called)
         create.complete(topic.log, now=self.clock())
-        topic.snapshot(at=0)
+        topic.snapshot(at=version)
         self._own.list_topic(called, topic.uuid)
         return topic

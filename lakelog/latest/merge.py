@@ -18,6 +18,10 @@ from lakelog.model.topic_log import TopicLog
 from lakelog.results import Merged
 
 REPAIR = "Run verify with repair: it begins a new epoch at the log's end and computes the latest table anew."
+# Where the log lacks records, a rebuild may not be: another rule could have kept others.
+NOT_WHOLE = (
+    " Where the latest table is not as it was left, run verify with repair: it begins with what a snapshot holds, or silver remembers."
+)
 
 
 @dataclass(frozen=True)
@@ -66,14 +70,14 @@ def merge(
         )  # fmt: skip
     if state is not None and state.uuid != log.uuid and not options.rebuild:
         raise Damaged(
-            f"{log.name}: {log.silver} is the latest table of another log. Compute it anew with merge(rebuild=True), or bring the right one back.",
+            f"{log.name}: {log.silver} is the latest table of another log. Bring the right one back, or run verify with repair: it computes it anew.",
             expected=log.uuid, actual=state.uuid,
         )  # fmt: skip
     # In this order: a log end read first could lie before what another merge has folded meanwhile.
     end = log_end(log, known=known, pin=True)
     require_writable(log, end)
     if state is None or options.rebuild or (state.rule != log.rule and state.empty):
-        require_whole(log, log.name, end)
+        require_whole(log, log.name, end, remedy=NOT_WHOLE)
         _require_span(log, options, end.starts(), end.ends())
         version, step = upsert.rebuild(log, end.starts(), places(end), bronze_version=end.version, now=now, admit=options.admit)
         return (None if version is None else _merged(log.name, version, step, end.ends())), end

@@ -34,7 +34,7 @@ NOTE, NOTE_MOST = "lakelog.progress", 32_768
 
 
 # What to do where silver cannot be read.
-REBUILD = "Compute it anew from the log with merge(rebuild=True)."
+REBUILD = "Run verify with repair: it computes the latest table anew."
 
 
 @dataclass(frozen=True)

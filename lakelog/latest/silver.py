@@ -20,7 +20,7 @@ from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION, IDENTITY
 from lakelog.latest.progress import CONTROL_BUCKET, LogPlace, Progress
 from lakelog.model.config import TopicConfig
 from lakelog.model.names import TableRef, quoted
-from lakelog.model.records import HEADERS, columns, instant
+from lakelog.model.records import HEADERS, columns, instant, looked_up
 from lakelog.model.topic_log import TopicLog
 from lakelog.model.widening import shaped
 
@@ -167,10 +167,41 @@ def remembered(log: TopicLog) -> DataFrame:
     return found.withColumn("value", shaped(F.col("value"), found.schema["value"].dataType, log.types.value))
 
 
+def carried(log: TopicLog, rows: DataFrame, below: Mapping[int, int], changes: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """Changes for a silver that is computed anew, and the remembered versions that stay in it: the log does not give them any more.
+
+    Args:
+        log: the topic's log.
+        rows: silver's remembered versions (`remembered`).
+        below: partition to the offset below which they stay; what lies beyond is of a log that is no more.
+        changes: the winners of the log, with their ``rank``.
+
+    Returns:
+        (the changes without those that lose to a remembered version; the versions that lose to no change, in silver's columns).
+    """
+    from pyspark.sql import functions as F
+
+    ends = looked_up([below.get(index, 0) for index in range(log.partitions)], F.col("partition"))
+    mine = rows.filter(F.col("offset") < ends)
+    place = [F.col("partition").alias("r_partition"), F.col("key").alias("r_key")]
+    same = (F.col("partition") == F.col("r_partition")) & (F.col("key") == F.col("r_key"))
+    stronger = same & (F.col("rank") < F.col("r_rank"))
+    left = changes.join(mine.select(*place, log.rule.rank().alias("r_rank")), stronger, "left_anti")
+    stays = mine.join(left.select(*place), same, "left_anti")
+    names = schema(log.types.key, log.types.value, log.rule.version_type(log.types.value)).names
+    return left, stays.select(*[F.lit(REMEMBERED).alias(name) if name == "control" else F.col(name) for name in names])
+
+
+def with_remembered(log: TopicLog, stored: DataFrame) -> DataFrame:
+    """Silver as stored without control rows; of remembered versions ``control`` says so. Values in the types that the topic has now."""
+    from pyspark.sql import functions as F
+
+    found = stored.filter(F.col("bucket") > CONTROL_BUCKET)
+    return found.withColumn("value", shaped(F.col("value"), found.schema["value"].dataType, log.types.value))
+
+
 def without_control(log: TopicLog, stored: DataFrame) -> DataFrame:
     """Silver as stored without control rows and remembered versions; values in the types that the topic has now."""
     from pyspark.sql import functions as F
 
-    found = stored.filter((F.col("bucket") > CONTROL_BUCKET) & F.col("control").isNull()).drop("control")
-    value = shaped(F.col("value"), found.schema["value"].dataType, log.types.value)
-    return found.withColumn("value", value)
+    return with_remembered(log, stored).filter(F.col("control").isNull()).drop("control")

@@ -226,9 +226,12 @@ def bitmap(column: str, offsets: Collection[int]) -> str:
 
 
 def rebuild(
-    log: TopicLog, starts: Mapping[int, int], places: Mapping[int, LogPlace], *, bronze_version: int, now: int, admit: Admit | None = None
-) -> tuple[int | None, Step]:
+    log: TopicLog, starts: Mapping[int, int], places: Mapping[int, LogPlace], *, bronze_version: int, now: int, admit: Admit | None = None,
+    remember: bool = False,
+) -> tuple[int | None, Step]:  # fmt: skip
     """Compute silver anew from the whole log under the topic's present rule, in one commit that replaces all rows; ``admit`` as for `merge`.
+
+    With ``remember`` the log may have been cleaned: the versions of deleted keys that silver remembers stay, as far as the log reaches.
 
     Works whatever state silver is in: its control rows missing or twice, another log's (its columns and properties are replaced), or gone.
     The commit holds only if the control rows are still those found at the beginning.
@@ -246,14 +249,19 @@ def rebuild(
         known = None
     counts: dict[int, dict[str, int]] = {}
     data = None
-    if any(place.batch for place in places.values()):
-        compared = (
-            fill(log, start, ends, bronze_version) if large(start, ends) else compare(log, fold(log, start, ends, bronze_version), None)
-        )
-        counts, data = compared.counts, silver.stored_rows(log, compared.changes, now)
-        if admit is not None:
-            admit(Winners(compared.changes, Step(start, ends, counts), None, anew=True))
     generation, ours = _generation(log, known or [])
+    remembered = silver.remembered(log) if remember and log.rule.versioned and known is not None and ours else None
+    if any(end > start[index] for index, end in ends.items()):
+        # Where versions are remembered the rank of each winner is needed.
+        whole = remembered is None and large(start, ends)
+        compared = fill(log, start, ends, bronze_version) if whole else compare(log, fold(log, start, ends, bronze_version), None)
+        changes = compared.changes
+        if remembered is not None:
+            changes, stays = silver.carried(log, remembered, ends, changes)
+        counts, data = compared.counts, silver.stored_rows(log, changes, now)
+        data = data if remembered is None else data.unionAll(stays)
+        if admit is not None:
+            admit(Winners(changes, Step(start, ends, counts), None, anew=True))
     after = Progress.start(places, counts, rule=log.rule, uuid=log.uuid, generation=generation + 1)
     control = silver.control_frame(log, after, now)
     if known is not None and ours:

@@ -76,8 +76,8 @@ def require_writable(log: TopicLog, end: LogEnd) -> None:
         )
 
 
-def require_whole(log: TopicLog, name: str, end: LogEnd) -> None:
-    """Refuse what needs every record ever appended when the log lacks one (SEMANTICS Q17). Cost: one count over the log.
+def require_whole(log: TopicLog, name: str, end: LogEnd, *, remedy: str = "") -> None:
+    """Refuse what needs every record ever appended when the log lacks one (SEMANTICS Q17); ``remedy`` is what to do then. Cost: one count over the log.
 
     Raises:
         LogIncomplete: naming the partition.
@@ -87,7 +87,7 @@ def require_whole(log: TopicLog, name: str, end: LogEnd) -> None:
         if not state.whole:
             raise LogIncomplete(
                 f"{name}: partition {index} of the log began at offset {state.origin}; it starts at {state.start} now and records below"
-                f" {max(state.start, state.cleaned)} were removed: those that could win under another rule may be gone. Nothing was changed.",
+                f" {max(state.start, state.cleaned)} were removed: those that could win under another rule may be gone. Nothing was changed.{remedy}",
                 expected=state.origin, actual=max(state.start, state.cleaned), partition=index,
             )  # fmt: skip
     with tables.door(log.table):

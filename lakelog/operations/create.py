@@ -73,8 +73,8 @@ def complete(log: TopicLog, *, now: int) -> None:
         end = log_end(log)
         if any(tail.batch is not None for tail in end.tails.values()):
             raise Damaged(
-                f"{log.silver}: the latest table of the topic {log.name} is gone, but its log holds records. Compute it anew with"
-                " merge(rebuild=True)."
+                f"{log.silver}: the latest table of the topic {log.name} is gone, but its log holds records. Run verify with repair: it"
+                " computes it anew."
             )
         places = {index: LogPlace(tail.end, tail.epoch, None) for index, tail in end.tails.items()}
         try:

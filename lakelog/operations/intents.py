@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from lakelog.errors import InvalidConfig, TopicNotFound
+from lakelog.errors import Damaged, InvalidConfig, TopicNotFound
 from lakelog.log.tail import LogEnd
 from lakelog.model.log_state import CONFIGURE, DELETE, ERASE, REPAIR, RESTORE, TRUNCATE
 from lakelog.model.topic_log import TopicLog
 from lakelog.operations import configure, delete, erase, repair, truncate
 from lakelog.snapshots import restore
+
+
+def given_up(log: TopicLog, end: LogEnd, *, now: int) -> str | None:
+    """Finish what is open, for a repair. Returns why a restore cannot be finished; None where nothing is open any more.
+
+    Raises:
+        As `finish`, but what is wrong with the latest table that is restored.
+    """
+    try:
+        finish(log, end, now=now)
+    except Damaged as error:
+        if end.intent is None or end.intent.operation != RESTORE:
+            raise
+        return str(error)
+    return None
 
 
 def finish(log: TopicLog, end: LogEnd, *, now: int) -> None:

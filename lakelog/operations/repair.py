@@ -1,5 +1,7 @@
 """A log that was changed by hand brought back into order: a new epoch at its true end, silver computed anew, and a report of what was done.
 
+Where the log alone cannot give the latest table, a snapshot is brought back and the log from there merged again (replay.py).
+
 What readers, writers and silver know of the log may no longer be so after a RESTORE or a DELETE of bronze: offsets would be given again for
 other records. A new epoch tells them apart (SEMANTICS Q19).
 """
@@ -8,41 +10,50 @@ from __future__ import annotations
 
 import contextlib
 import uuid
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lakelog.delta import tables
-from lakelog.errors import Conflict, Damaged, LogIncomplete
+from lakelog.errors import Conflict, Damaged, NotFound
 from lakelog.latest import merge, recompute, upsert
-from lakelog.latest.progress import progress, stored
+from lakelog.latest.progress import progress
 from lakelog.latest.verify import Snapshots
 from lakelog.log import inspection, state
 from lakelog.log.rows import control_row
 from lakelog.log.tail import LogEnd, log_end, newest_commit, true_end
 from lakelog.model.log_state import REPAIR, Intent
 from lakelog.model.topic_log import TopicLog
+from lakelog.operations import replay
 from lakelog.operations.configure import ATTEMPTS
 from lakelog.readers import positions
 from lakelog.results import Repaired
-from lakelog.snapshots import epochs
+from lakelog.snapshots import epochs, restore
+from lakelog.snapshots.plan import KEEP, Target
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
 
 
-def repair(log: TopicLog, snapshots: Snapshots, *, now: int) -> Repaired:
+def repair(log: TopicLog, snapshots: Snapshots, *, now: int, unfinished: str | None = None) -> Repaired:
     """Look at everything, and mend what is wrong; nothing is changed where nothing is.
+
+    Args:
+        log: the topic.
+        snapshots: its live ones.
+        now: the time in milliseconds.
+        unfinished: why a restore that was begun cannot be finished; it is given up, and the latest table computed anew.
 
     Raises:
         Damaged: records of another writer are in the log; they are named. Nothing was changed.
-        LogIncomplete: the log does not begin at its origin: silver cannot be computed from it. Nothing was changed.
+        LogIncomplete: the log does not begin at its origin, and no snapshot stands for what is gone. Nothing was changed.
         Conflict: writers were first again and again.
 
-    Cost: as `Topic.verify`; then a commit on bronze and a rebuild of silver.
+    Cost: as `Topic.verify`; then a commit on bronze and a rebuild of silver, or a restore and a merge.
     """
-    found = _damage(log)
+    changed = _changed_by_hand(log, with_silver=unfinished is None)
     records, problems = inspection.problems(log)
-    found += problems
-    if not found:
+    changed += problems
+    if not changed and unfinished is None:
         return _silver_alone(log, snapshots, now=now)
     foreign = [text for text in problems if "another writer" in text or "given twice" in text or "no such partition" in text]
     if foreign:
@@ -50,39 +61,44 @@ def repair(log: TopicLog, snapshots: Snapshots, *, now: int) -> Repaired:
             f"{log.name}: {'; '.join(foreign[:3])}. Take those records out first: RESTORE bronze to the version before the other writer's"
             " commit (DESCRIBE HISTORY names it), append them with lakelog, then repair again. Nothing was changed."
         )
-    identity = uuid.uuid4().hex
+    found = [*changed, *([unfinished] if unfinished else [])]
     for _ in range(ATTEMPTS):
         end = true_end(log)
-        _require_origin(log, end)
-        intent = Intent(REPAIR, identity, {})
-        # Above every epoch that anybody may know: new records must not be taken for others.
-        epoch = 1 + max([epochs.greatest(log, end), *(one.position.epoch for one in positions.registered(log))])
-        states = {
-            index: tail.state.next_epoch(
-                identity,
-                tail.end,
-                number=epoch,
-                intent=intent,
-                # What a RESTORE by hand took away, or brought back, somebody may have read otherwise.
-                forgotten=tail.end,
-                cleaned=tail.end if any("missing" in text for text in problems) else tail.state.cleaned,
-            )
-            for index, tail in end.tails.items()
-        }
+        base, forgotten = _base(log, end, snapshots)
+        intent = Intent(REPAIR, uuid.uuid4().hex, {}) if base is None else replay.intent_of(base)
+        if changed:
+            # Above every epoch that anybody may know: new records must not be taken for others.
+            epoch = 1 + max([epochs.greatest(log, end), *(one.position.epoch for one in positions.registered(log))])
+            hole = any("missing" in text for text in problems)
+            states = {
+                index: tail.state.next_epoch(
+                    intent.id,
+                    tail.end,
+                    number=epoch,
+                    intent=intent,
+                    cleaned=tail.end if hole else tail.state.cleaned,
+                    # What a RESTORE by hand took away, or brought back, somebody may have read otherwise.
+                    forgotten=tail.end,
+                )  # fmt: skip
+                for index, tail in end.tails.items()
+            }
+        else:
+            epoch, states = end.epoch, {index: tail.state.next(intent.id, intent=intent) for index, tail in end.tails.items()}
         rows = [_batch_row(row) for row in _batches_without_row(log)]
         if state.change_state(log, end, states, "repair", now=now, more=rows):
-            version = carry_out(log, log_end(log), intent, now=now)
+            version = carry_out(log, log_end(log), intent, now=now) if base is None else replay.carry_out(log, intent, now=now)[1]
             ends = end.ends()
-            done = [f"epoch {epoch} begins at offset {ends[index]} of partition {index}" for index in sorted(ends)]
+            done = [f"epoch {epoch} begins at offset {ends[index]} of partition {index}" for index in sorted(ends) if changed]
             done += [f"{len(rows)} appends that had lost their batch rows got them back"] * bool(rows)
-            return Repaired(log.name, found, [*done, "the latest table was computed anew"], epoch, ends, records, version)
+            done += ["the restore that was begun was given up: the log stays as it is"] * (unfinished is not None)
+            return Repaired(log.name, found, [*done, *_told(base, ends, forgotten)], epoch, ends, records, version)
     raise Conflict(f"{log.name}: other writers were first {ATTEMPTS} times in a row. Nothing was changed; try again later.")
 
 
 def carry_out(log: TopicLog, end: LogEnd, intent: Intent, *, now: int) -> int | None:
     """Finish a repair that was begun: silver anew under the log's new epoch. Returns silver's version."""
     for _ in range(ATTEMPTS):
-        version, _ = upsert.rebuild(log, end.starts(), merge.places(end), bronze_version=end.version, now=now)
+        version, _ = upsert.rebuild(log, end.starts(), merge.places(end), bronze_version=end.version, now=now, remember=True)
         if version is not None:
             state.close(log, intent, now=now)
             return version
@@ -90,51 +106,95 @@ def carry_out(log: TopicLog, end: LogEnd, intent: Intent, *, now: int) -> int | 
     raise Conflict(f"{log.name}: merges kept the latest table from being computed anew; try again: any writing command goes on.")
 
 
-def _damage(log: TopicLog) -> list[str]:
+def _base(log: TopicLog, end: LogEnd, snapshots: Snapshots) -> tuple[Target | None, bool]:
+    """The snapshot that the latest table must be computed from (None: from the log alone), and whether versions of deleted keys may be forgotten so.
+
+    Raises:
+        LogIncomplete: the log does not begin at its origin, and no snapshot stands for what is gone.
+    """
+    states = [tail.state for tail in end.tails.values()]
+    cut = any(one.start != one.origin for one in states)
+    expired = log.rule.versioned and any(one.deletes_from > one.origin for one in states) and not _remembers(log, end)
+    base = replay.target(log, end, snapshots.live) if cut or expired else None
+    replay.require_possible(log, end, base)
+    return base, expired and base is None
+
+
+def _remembers(log: TopicLog, end: LogEnd) -> bool:
+    """Whether silver is this log's, as far as the deletes that expired, and no further than the log: it remembers their versions."""
+    try:
+        held = progress(log.spark, log.silver, from_rows=True)
+    except Damaged:
+        return False
+    return held.uuid == log.uuid and all(tail.state.deletes_from <= held.next[index] <= tail.end for index, tail in end.tails.items())
+
+
+def _told(base: Target | None, ends: Mapping[int, int], forgotten: bool) -> list[str]:
+    if base is not None:
+        return [replay.done(base, ends)]
+    lost = "versions of deleted keys whose tombstones had expired may be forgotten: a late older record of such a key could bring it back"
+    return ["the latest table was computed anew", *[lost] * forgotten]
+
+
+def _changed_by_hand(log: TopicLog, *, with_silver: bool) -> list[str]:
     """What the log's commits say is wrong, or silver, which remembers what the log held."""
     found = []
     try:
         newest_commit(log)
     except Damaged as error:
         found.append(str(error))
-    with contextlib.suppress(Damaged):
-        merged = progress(log.spark, log.silver, from_rows=True)
-        try:
-            merge.require_same_log(log, merged, true_end(log))
-        except Damaged as error:
-            found.append(str(error))
+    if with_silver:
+        with contextlib.suppress(Damaged):
+            merged = progress(log.spark, log.silver, from_rows=True)
+            if merged.uuid == log.uuid:
+                try:
+                    merge.require_same_log(log, merged, true_end(log))
+                except Damaged as error:
+                    found.append(str(error))
     return found
 
 
 def _silver_alone(log: TopicLog, snapshots: Snapshots, *, now: int) -> Repaired:
     """The log is in order: silver is computed anew where it is not what the log gives."""
-    end = log_end(log, pin=True)
-    state.require_writable(log, end)
-    try:
-        base = snapshots.base(end, stored(log.spark, log.silver))
-        problems = recompute.compared(log, base[1] if base else None).problems
-    except Damaged as error:
-        problems = [str(error)]
-    if not problems:
-        return Repaired(log.name, [], [], end.epoch, end.ends(), 0, None)
-    merged = None
     for _ in range(ATTEMPTS):
-        merged, _ = merge.merge(log, merge.MergeOptions(rebuild=True), now=now, known=None)
-        if merged is not None:
-            return Repaired(
-                log.name, problems, ["the latest table was computed anew"], end.epoch, merged.to_offsets, merged.records, merged.version
-            )
+        end = log_end(log, pin=True)
+        state.require_writable(log, end)
+        problems = _of_silver(log, end, snapshots)
+        if not problems:
+            return Repaired(log.name, [], [], end.epoch, end.ends(), 0, None)
+        base, forgotten = _base(log, end, snapshots)
+        told = _told(base, end.ends(), forgotten)
+        if base is not None:
+            intent = restore.begin(log, base, {}, end, mode=KEEP, damaged=False, now=now)
+            if intent is not None:
+                merged, version = replay.carry_out(log, intent, now=now)
+                return Repaired(log.name, problems, told, end.epoch, merged.to_offsets, merged.records, version)
+            continue
+        version, step = upsert.rebuild(log, end.starts(), merge.places(end), bronze_version=end.version, now=now, remember=True)
+        if version is not None:
+            return Repaired(log.name, problems, told, end.epoch, step.ends, step.total("records"), version)
     raise Conflict(f"{log.name}: merges kept the latest table from being computed anew; try again.")
 
 
-def _require_origin(log: TopicLog, end: LogEnd) -> None:
-    for index, tail in sorted(end.tails.items()):
-        if tail.state.start != tail.state.origin:
-            raise LogIncomplete(
-                f"{log.name}: partition {index} of the log starts at offset {tail.state.start}, its records from {tail.state.origin} on were"
-                " removed: the latest table cannot be computed from it. Nothing was changed.", expected=tail.state.origin,
-                actual=tail.state.start, partition=index,
-            )  # fmt: skip
+def _of_silver(log: TopicLog, end: LogEnd, snapshots: Snapshots) -> list[str]:
+    """What is wrong with silver, where the log is in order; where nothing stands for what the log lacks, what silver says of itself.
+
+    Raises:
+        LogIncomplete: silver was made under another rule, and the log was cleaned since: it cannot be computed under the present one.
+    """
+    try:
+        held = progress(log.spark, log.silver, from_rows=True)
+        if held.uuid != log.uuid:
+            return [f"silver was made for another topic ({held.uuid})"]
+        merge.require_reached(log, held, end)
+        if held.rule != log.rule:
+            state.require_whole(log, log.name, end)
+        base = snapshots.base(end, held)
+        if base is None and any(tail.state.start > tail.state.origin for tail in end.tails.values()):
+            return []
+        return recompute.compared(log, base[1] if base else None).problems
+    except (Damaged, NotFound) as error:
+        return [str(error)]
 
 
 def _batches_without_row(log: TopicLog) -> list[Row]:

@@ -63,6 +63,12 @@ class Order:
         }  # fmt: skip
 
 
+def order_of(target: Target, cuts: Mapping[int, Cut], epoch: int | None) -> Order:
+    """The order to restore a state: with ``cuts`` and a new epoch, or without either where the log is kept."""
+    last = {index: mark.epoch for index, mark in target.state.marks.items()}
+    return Order(target.version, copy_name(target.place), cuts, target.state.batches, epoch, last, target.id.epoch)
+
+
 def begin(log: TopicLog, target: Target, cuts: Mapping[int, Cut], end: LogEnd, *, mode: str, damaged: bool, now: int) -> Intent | None:
     """Write the intent into every partition of the log. Returns None when the log changed meanwhile, then nothing was written.
 
@@ -76,9 +82,7 @@ def begin(log: TopicLog, target: Target, cuts: Mapping[int, Cut], end: LogEnd, *
         now: the time in milliseconds.
     """
     epoch = None if mode == KEEP else 1 + (epochs.greatest(log, end) if damaged else end.epoch)
-    last = {index: mark.epoch for index, mark in target.state.marks.items()}
-    order = Order(target.version, copy_name(target.place), cuts, target.state.batches, epoch, last, target.id.epoch)
-    intent = Intent(RESTORE, uuid.uuid4().hex, order.to_arguments())
+    intent = Intent(RESTORE, uuid.uuid4().hex, order_of(target, cuts, epoch).to_arguments())
     states = {index: tail.state.next(intent.id, intent=intent) for index, tail in end.tails.items()}
     written = state.change_state(log, end, states, "repair" if damaged else "intent", now=now)
     return intent if written else None
@@ -130,11 +134,11 @@ def _cut(log: TopicLog, order: Order, intent: Intent, *, now: int) -> None:
 def _bring_back(log: TopicLog, order: Order, intent: Intent, *, now: int) -> None:
     """Silver: as it was, with the properties and columns that the topic has now, and fenced."""
     for _ in range(ATTEMPTS):
-        wanted = _wanted(log, order)
         still = log_end(log).intent
         if _restored(log) == intent.id or still is None or still.id != intent.id:
             return
         try:
+            wanted = _wanted(log, order)
             _overwrite(log, order)
             erased.sweep(log.spark, log.silver, log.uuid, erased.entries(log.spark, log.root, log.uuid))
             properties = {**silver.table_settings(log), **silver.delta_properties(log.config, keeping.kept_ms(log, now=now))}
@@ -148,10 +152,10 @@ def _bring_back(log: TopicLog, order: Order, intent: Intent, *, now: int) -> Non
         except Conflict as error:
             if error.name != Conflict.name:
                 raise
-        except NotFound as error:
+        except (NotFound, Damaged) as error:
             raise Damaged(
-                f"{log.name}: silver's version {order.version} cannot be brought back, its files were removed: {error} The log is at that state."
-                " Run verify with repair: it computes the latest table anew from the log.", version=order.version,
+                f"{log.name}: a restore was begun, and silver's version {order.version} cannot be brought back, its files were removed: {error} Run"
+                " verify with repair: it gives that restore up, and computes the latest table anew.", version=order.version,
             ) from error  # fmt: skip
     raise Conflict(f"{log.name}: other writers kept silver from being restored. Try again: any writing command goes on with it.")
 
@@ -172,6 +176,10 @@ def _wanted(log: TopicLog, order: Order) -> Progress:
 def _overwrite(log: TopicLog, order: Order) -> None:
     copy = copy_table(log, order.copy)
     if copy is None:
-        past.restore(log.spark, log.silver, order.version)
-    else:
-        tables.overwrite(tables.read(log.spark, copy), log.silver)
+        return past.restore(log.spark, log.silver, order.version)
+    rows = tables.read(log.spark, copy)
+    try:
+        tables.overwrite(rows, log.silver)
+    except NotFound:
+        tables.create(rows, log.silver, partitioned_by=("bucket",), properties=silver.table_settings(log))
+    return None

@@ -13,6 +13,7 @@ from lakelog.latest.progress import progress
 from lakelog.log.notes import foreign_commits, since_repair
 from lakelog.log.state import require_writable
 from lakelog.log.tail import LogEnd, log_end, true_end
+from lakelog.model.log_state import RESTORE
 from lakelog.model.snapshot_id import Keep, expired, keep_ms
 from lakelog.model.topic_log import TopicLog
 from lakelog.results import Maintained, Merged, Restored, Snapshot, SnapshotDeleted
@@ -61,6 +62,7 @@ class SnapshotVerbs:
             InvalidRequest: the name or the keep is none.
             Refused: the name is another snapshot's (SNAPSHOT_EXISTS), or the log begins above the state (SNAPSHOT_BELOW_LOG_START).
             NotFound: silver has no such version any more.
+            Damaged: that version is the latest table of another log.
             What `merge` raises; then there is no snapshot.
 
         Cost: a merge, one small Spark job over silver's control rows, and a small commit on the lake's registry; it does not grow with the
@@ -78,7 +80,12 @@ class SnapshotVerbs:
                 version = point.find(self.log, at).version
                 state = take.at_version(self.log, version) if version is not None else progress(self.log.spark, self.log.silver)
                 version = state.version if version is None else version
-            if version is not None and (at is not None or state.uuid == self.log.uuid):
+                if state.uuid != self.log.uuid:
+                    raise Damaged(
+                        f"{self.name}: version {version} of {self.log.silver} is the latest table of another log. Nothing was created. Name a"
+                        " later version, or none: then the present state is taken.", expected=self.log.uuid, actual=state.uuid,
+                    )  # fmt: skip
+            if version is not None and state.uuid == self.log.uuid:
                 break
         else:
             raise Conflict(f"{self.name}: other merges kept the snapshot from being taken. Nothing was created; try again.")
@@ -247,7 +254,8 @@ class SnapshotVerbs:
                 raise
             self.refresh()
             end = true_end(self.log)
-            if end.intent is not None:
+            # A restore that cannot be finished, since its snapshot is gone, gives way to this one.
+            if end.intent is not None and end.intent.operation != RESTORE:
                 raise
             return end, True
         require_writable(self.log, end)

@@ -51,11 +51,12 @@ def export(log: TopicLog, directory: str, place: SnapshotPlace, held: Progress, 
     if manifest.is_there(directory):
         raise InvalidRequest(f"{directory} is not empty. Name a new or empty directory. Nothing was exported.", name="NOT_EMPTY")
     root = directory.rstrip("/")
-    rows, records = silver.without_control(log, stored), _tail(log, place, end)
+    rows, records = silver.with_remembered(log, stored), _tail(log, place, end)
     with tables.door(log.table):
         rows.write.mode("overwrite").parquet(f"{root}/{SILVER}")
         records.write.mode("overwrite").parquet(f"{root}/{LOG}")
-        counts = (log.spark.read.schema(rows.schema).parquet(f"{root}/{SILVER}").count(), records.filter("control IS NULL").count())
+        written = log.spark.read.schema(rows.schema).parquet(f"{root}/{SILVER}")
+        counts = (written.filter("control IS NULL").count(), records.filter("control IS NULL").count())
     settings = {one.name: _text(one.value) for one in log.config.effective() if one.origin != "default"}
     states = {
         str(index): {

@@ -27,10 +27,9 @@ from lakelog.transfer.manifest import LOG, SILVER, Manifest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 
-def load(spark: SparkSession, root: str, name: str, directory: str, said: Manifest, defaults: Mapping[str, str], *, now: int) -> None:
+def load(spark: SparkSession, root: str, name: str, directory: str, said: Manifest, defaults: Mapping[str, str], *, now: int) -> int:
     """Make the tables of a topic from an export: silver first, then, in one commit, the log, by which there is a topic of that name.
 
     Cut off before the log is there, the next call begins anew. Keys of the exported topic that this lake has erased since are left out.
@@ -43,6 +42,9 @@ def load(spark: SparkSession, root: str, name: str, directory: str, said: Manife
         said: its manifest.
         defaults: the lake's settings.
         now: the time in milliseconds.
+
+    Returns:
+        The version of the latest table that holds the export's snapshot.
 
     Raises:
         InvalidRequest: there is a topic of that name.
@@ -59,11 +61,13 @@ def load(spark: SparkSession, root: str, name: str, directory: str, said: Manife
     log = _log(spark, root, name, said, defaults)
     held, starts = _progress(said, log.uuid), {}
     gone = erased.entries(spark, root, said.uuid)
-    latest = spark.read.schema(_silver_schema(log)).parquet(f"{directory.rstrip('/')}/{SILVER}")
+    whole = silver.schema(log.types.key, log.types.value, log.rule.version_type(log.types.value))
+    # Of an export without the column ``control``, from before remembered versions were in it, that reads as NULL.
+    latest = spark.read.schema(whole).parquet(f"{directory.rstrip('/')}/{SILVER}")
     latest = erased.without(latest, said.uuid, gone)
-    rows = _with_control(log, latest).unionAll(silver.control_frame(log, held, now))
+    rows = latest.unionAll(silver.control_frame(log, held, now))
     stands = table_properties.read(spark, log.silver) is not None
-    tables.create(
+    version = tables.create(
         rows, log.silver, partitioned_by=("bucket",), properties=silver.table_settings(log), replace=stands, user_metadata=held.note()
     )  # fmt: skip
     starts = held.next
@@ -74,6 +78,7 @@ def load(spark: SparkSession, root: str, name: str, directory: str, said: Manife
         spark, table, log.types, partitions=said.partitions, now=now, properties=_properties(said, log.uuid), states=states,
         rows=_renumbered(log, records, said.version),
     )  # fmt: skip
+    return version
 
 
 def _log(spark: SparkSession, root: str, name: str, said: Manifest, defaults: Mapping[str, str]) -> TopicLog:
@@ -114,20 +119,6 @@ def _state(partition: int, said: Mapping[str, object], start: int, identity: str
     return PartitionState(
         partition, 1, identity, number("epoch"), epochs, number("origin"), start, max(start, end), max(deletes_from, end)
     )  # fmt: skip
-
-
-def _silver_schema(log: TopicLog) -> StructType:
-    from pyspark.sql.types import StructType
-
-    whole = silver.schema(log.types.key, log.types.value, log.rule.version_type(log.types.value))
-    return StructType([field for field in whole.fields if field.name != "control"])
-
-
-def _with_control(log: TopicLog, rows: DataFrame) -> DataFrame:
-    from pyspark.sql import functions as F
-
-    names = silver.schema(log.types.key, log.types.value, log.rule.version_type(log.types.value)).names
-    return rows.select(*[F.lit(None).cast("string").alias(name) if name == "control" else F.col(name) for name in names])
 
 
 def _renumbered(log: TopicLog, rows: DataFrame, version: int) -> DataFrame:

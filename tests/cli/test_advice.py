@@ -133,6 +133,26 @@ def test_a_latest_table_without_control_rows_is_rebuilt(here: Path, cli: Cli, sp
     follow(cli, "merge orders")
 
 
+@pytest.mark.long
+def test_what_is_advised_works_where_the_log_was_truncated(here: Path, cli: Cli, spark: SparkSession) -> None:
+    topic = Lake(spark, str(here / "lake")).create_topic("orders", key="STRING", value="STRING")
+    topic.append([{"key": "a", "value": "1"}])
+    topic.snapshot("s")
+    topic.append([{"key": "b", "value": "1"}])
+    assert cli("truncate orders --to-snapshot s --yes").code == 0
+    topic.merge()
+    spark.sql(f"DELETE FROM delta.`{here}/lake/orders/silver`")
+    follow(cli, "merge orders")
+
+    topic.append([{"key": "c", "value": "1"}])
+    topic.merge()
+    version = spark.sql(f"DESCRIBE HISTORY delta.`{here}/lake/orders/bronze` LIMIT 1").collect()[0]["version"]
+    spark.sql(f"RESTORE TABLE delta.`{here}/lake/orders/bronze` TO VERSION AS OF {version - 1}").collect()
+    follow(cli, "merge orders")
+    assert cli("verify orders").code == 0
+    assert {row["key"] for row in topic.latest().collect()} == {"a", "b"}
+
+
 def test_a_log_taken_back_by_hand_is_repaired(here: Path, cli: Cli, spark: SparkSession) -> None:
     topic = Lake(spark, str(here / "lake")).create_topic("orders", key="STRING", value="STRING")
     topic.append([{"key": "a", "value": "1"}])

@@ -30,7 +30,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "plan", "checkpoint", "segments", "winners", "dropping", "tombstones", "clean", "retention", "roll", "contest", "explain", "receipt",
         "verbs",
     ),
-    "operations": ("create", "configure", "delete", "repair", "upgrade", "truncate", "erase", "intents"),
+    "operations": ("create", "configure", "delete", "replay", "repair", "upgrade", "truncate", "erase", "intents"),
     "readers": ("validate", "read", "bootstrap", "positions", "lag"),
     "snapshots": ("registry", "keeping", "epochs", "take", "point", "plan", "restore", "maintain", "verbs"),
     "quality": (

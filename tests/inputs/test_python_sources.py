@@ -204,3 +204,29 @@ def test_the_same_records_by_any_way_make_the_same_log(house: Lake, tmp_path_fac
         for row in topic.read().selectExpr("key.k", "value.*", "unix_millis(timestamp) AS ms").collect()
     ]
     assert [rows[start : start + 120] == records for start in range(0, 720, 120)] == [True] * 6
+
+
+def test_names_that_are_no_text_are_refused_and_not_made_text(house: Lake) -> None:
+    topic = house.create_topic("named", key="STRING", value="MAP<STRING, STRING>")
+    for value, name in (({1: "x"}, "1"), ({"a": "x", None: "y"}, "None"), ({True: "z"}, "True")):
+        _refused(topic, [{"key": "a", "value": value}], f"value has a name that is no text: {name}")
+    _refused(topic, [{"key": "a", 1: "x"}], "has a name that is no text: 1")
+    assert topic.append([{"key": "a", "value": {"1": "x"}}]).records == 1
+
+
+def test_a_map_whose_keys_are_no_text_comes_in_a_frame(house: Lake, tmp_path: Path) -> None:
+    topic = house.create_topic("numbered", key="STRING", value="m MAP<INT, STRING>")
+    file = tmp_path / "a.ndjson"
+    file.write_text('{"key": "a", "value": {"m": {"1": "x"}}}\n')
+    for source in ([{"key": "a", "value": {"m": {1: "x"}}}], str(file)):
+        _refused(topic, source, "value.m is a map<int,string>", "Append a DataFrame", kind=InvalidRequest)
+    frame = house.spark.sql("SELECT 'a' AS key, named_struct('m', map(1, 'x')) AS value")
+    assert topic.append(frame).records == 1
+
+
+def test_two_columns_of_one_name_are_refused(house: Lake) -> None:
+    topic = house.create_topic("twice", key="k STRING", value="a STRING")
+    spark_frame = house.spark.sql("SELECT 'k' AS k, '1' AS a, '2' AS A")
+    arrow_table = pyarrow.Table.from_arrays([pyarrow.array([text]) for text in ("k", "1", "2")], ["k", "a", "a"])
+    for source in (pandas.DataFrame([["k", "1", "2"]], columns=["k", "a", "a"]), arrow_table, spark_frame):
+        _refused(topic, source, "Two columns have one name: a and", kind=InvalidRequest)

@@ -122,6 +122,22 @@ def test_two_leaders_of_a_commit_log_learn_what_they_missed(topic: Topic) -> Non
     assert [row["key"] for row in topic.read(0).collect()] == ["a", "b", "c"]
 
 
+def test_a_commit_log_that_was_restored_is_read_anew(topic: Topic) -> None:
+    """Offsets that it has read are given again for other records: none of those is passed over."""
+    topic.append(records("a"))
+    topic.snapshot("s")
+    topic.append(records("b", "c"))
+    log = CommitLog(topic)
+    assert log.bootstrap().count() == 3
+    topic.restore("s")
+    topic.append(records("x", "y", "z"))
+    for verb in (lambda: log.append(records("d")), log.catch_up):
+        with pytest.raises(FencedEpoch):
+            verb()
+    assert log.position == 3
+    assert [row["key"] for row in log.bootstrap().collect()] == ["a", "x", "y", "z"]
+
+
 def test_a_bulk_load_goes_on_behind_its_own_chunks_and_stops_behind_others(lake: Lake, topic: Topic, tmp_path: Path) -> None:
     file = tmp_path / "long.ndjson"
     file.write_text("".join(json.dumps({"key": f"k{index}", "value": str(index), "partition": index % 2}) + "\n\n" for index in range(25)))

@@ -9,11 +9,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakelog import Damaged, InvalidRequest, Lake, NotFound, Topic
-from lakelog.transfer import manifest
-from tests.conftest import NOON
+from lakelog.transfer import load, manifest
+from tests.conftest import NOON, Clock
 from tests.laws import topics
 from tests.oracle import Model
 from tests.races.operations import KIND, LATER, MERGED, MORE, WAITING, create, holds, records
+from tests.snapshots.test_repaired import LATE, without_tombstone
+from tests.snapshots.test_snapshots import live, put
 
 
 def as_it_is(topic: Topic) -> tuple[object, ...]:
@@ -85,3 +87,55 @@ def test_an_export_that_is_not_whole_is_not_imported(spark: SparkSession, tmp_pa
     topic.export(tmp_path / "out")
     assert topics.silver(lake.import_topic(tmp_path / "out", name="again")) == topics.silver(topic)
     assert lake.topics() == ["again", "t"]
+
+
+def test_a_deleted_key_whose_tombstone_is_gone_stays_deleted_in_an_import(lake: Lake, clock: Clock, tmp_path: Path) -> None:
+    """What silver remembers of it is in the export; one of before that has no such column, and can be imported too."""
+    topic = without_tombstone(lake, clock)
+    exported = topic.export(tmp_path / "out")
+    assert exported.rows == 2
+    imported = lake.import_topic(tmp_path / "out", name="u")
+    for one in (topic, imported):
+        one.append(LATE)
+        assert one.merge().late_after_delete == 1
+        assert live(one) == {"a": "old", "b": "1"}
+
+    silver = tmp_path / "out" / manifest.SILVER
+    rows = lake.spark.read.parquet(str(silver)).filter("control IS NULL").drop("control").toPandas()
+    schema = lake.spark.read.parquet(str(silver)).drop("control").schema
+    lake.spark.createDataFrame(rows, schema).write.mode("overwrite").parquet(str(silver))
+    said = json.loads((tmp_path / "out" / manifest.NAME).read_text())
+    said["files"] = [one.__dict__ for one in manifest.files(str(tmp_path / "out"))]
+    (tmp_path / "out" / manifest.NAME).write_text(json.dumps(said))
+    assert live(lake.import_topic(tmp_path / "out", name="older")) == {"a": "old", "b": "1"}
+
+
+@pytest.mark.long
+def test_an_import_that_was_cut_off_and_made_again_has_its_own_snapshot(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The latest table of the attempt that was cut off is replaced, so the one that stands does not begin at version 0."""
+    topic = lake.create_topic("t", key="STRING", value="STRING")
+    put(topic, a="1", b="1")
+    topic.merge()
+    topic.export(tmp_path / "out")
+    other = lake.create_topic("other", key="STRING", value="STRING")
+    put(other, z="1")
+    other.merge()
+    other.export(tmp_path / "other")
+
+    def cut(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    for name, first in (("u", "out"), ("v", "other")):
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(load.bronze, "create", cut)
+            lake.import_topic(tmp_path / first, name=name)
+        imported = lake.import_topic(tmp_path / "out", name=name)
+        assert [(one.id, one.version) for one in imported.snapshots()] == [("0@2", 1)]
+        with pytest.raises(Damaged, match="another log"):
+            imported.snapshot("wrong", at=0)
+        put(imported, c="1")
+        imported.merge()
+        imported.restore("0@2")
+        assert (live(imported), imported.verify().problems) == ({"a": "1", "b": "1"}, [])

@@ -70,6 +70,24 @@ def test_the_log_is_cut_off_below_a_snapshot_and_everything_goes_on(lake: Lake, 
     assert (status.records, [part.log_start_offset for part in status.partitions], status.intent) == (3, [6, 3], None)
 
 
+def test_a_log_is_not_cut_off_below_a_snapshot_of_another_rule(lake: Lake) -> None:
+    """What it holds cannot stand for records that the present rule would have kept."""
+    topic = orders(lake, 1)
+    put(topic, (0, "a", "1"))
+    topic.snapshot("s")
+    topic.configure({"compaction.strategy": "timestamp"})
+    topic.merge(rebuild=True)
+    put(topic, (0, "b", "1"))
+    before = versions(lake.root, topic.name)
+    for dry_run in (True, False):
+        with pytest.raises(Refused, match="under the rule offset, the topic now says timestamp") as refused:
+            topic.truncate("s", dry_run=dry_run)
+        assert refused.value.name == "RULE_CHANGED"
+    assert versions(lake.root, topic.name) == before
+    topic.snapshot("t")
+    assert topic.truncate("t").to_offsets == {0: 2}
+
+
 @pytest.mark.long
 def test_a_log_emptied_by_truncation_still_knows_its_end(lake: Lake) -> None:
     topic = orders(lake, 1)
