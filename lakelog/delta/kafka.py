@@ -29,7 +29,10 @@ LOST = re.compile(
 )
 MISSING = re.compile(r"Failed to find (the )?data source:? [`\"']?kafka|DATA_SOURCE_NOT_FOUND|find .*kafka.* data source", re.IGNORECASE)
 UNKNOWN = re.compile(r"UnknownTopicOrPartition|does not host this topic-partition|topic[^\n]{0,80} (does not|doesn't) exist", re.IGNORECASE)
-DENIED = re.compile(r"((?:Sasl|Ssl)AuthenticationException|(?:Topic|Group|Cluster)AuthorizationException)[: ]*([^\n]{0,200})")
+DENIED = re.compile(
+    r"((?:Sasl|Ssl)AuthenticationException|IllegalSaslStateException|UnsupportedSaslMechanismException"
+    r"|(?:Topic|Group|Cluster)AuthorizationException)[: ]*([^\n]{0,200})"
+)
 UNREACHABLE = re.compile(
     r"(TimeoutException|DisconnectException|NetworkException|Timed out waiting for a node assignment|BrokerNotAvailable|NotLeaderOrFollower"
     r"|LeaderNotAvailable)"

@@ -74,7 +74,9 @@ def as_json(octets: Column, known: Mapping[int, str]) -> Column:
 
     # Workers of a cluster need not have this package: its code travels with the plan.
     cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
-    read = F.udf(functools.partial(decoded, known=dict(known)), "json STRING, problem STRING")
+    schemas_known = dict(known)
+    # Without types: Spark would look for its own kinds of functions in them.
+    read = F.udf(lambda one: decoded(one, schemas_known), "json STRING, problem STRING")
     return read.asNondeterministic()(octets)
 
 
