@@ -124,13 +124,13 @@ def test_two_leaders_of_a_commit_log_learn_what_they_missed(topic: Topic) -> Non
 
 def test_a_commit_log_that_was_restored_is_read_anew(topic: Topic) -> None:
     """Offsets that it has read are given again for other records: none of those is passed over."""
-    topic.append(records("a"))
+    topic.append(records("a", partition=0))
     topic.snapshot("s")
-    topic.append(records("b", "c"))
+    topic.append(records("b", "c", partition=0))
     log = CommitLog(topic)
     assert log.bootstrap().count() == 3
     topic.restore("s")
-    topic.append(records("x", "y", "z"))
+    topic.append(records("x", "y", "z", partition=0))
     for verb in (lambda: log.append(records("d")), log.catch_up):
         with pytest.raises(FencedEpoch):
             verb()
