@@ -43,7 +43,7 @@ def test_a_damaged_topic_is_shown_among_the_sound_ones(here: Path, cli: Cli, spa
     assert "[0, 1)" in rows["a"] and rows["b"].endswith("DAMAGED")
     assert "0: [0, " in rows["c"] and "1: [0, " in rows["c"]
     assert answer.err.startswith("Error (DAMAGED): ") and answer.err.count("\n") == 1
-    assert "`lakelog merge b --rebuild`" in answer.err
+    assert "`lakelog verify b --repair`" in answer.err
     told = json.loads(cli("status --json").out)["topics"]
     assert [(one["topic"], one.get("error"), one.get("records")) for one in told] == [
         ("a", None, 1),
