@@ -172,7 +172,9 @@ def require_reached(log: TopicLog, state: Progress, end: LogEnd) -> None:
         Damaged: the log of a partition begins above silver's progress, or deletes beyond it have expired.
     """
     for index, tail in sorted(end.tails.items()):
-        least = max(tail.state.start, tail.state.deletes_from if state.by_hand else 0)
+        # A log that begins at its origin lost nothing, wherever that is.
+        start = tail.state.start if tail.state.start > tail.state.origin else 0
+        least = max(start, tail.state.deletes_from if state.by_hand else 0)
         if state.next[index] < least:
             what = "begins" if least == tail.state.start else "holds every delete"
             raise Damaged(
