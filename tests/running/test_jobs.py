@@ -35,6 +35,8 @@ def test_the_jobs_take_what_is_new(lake: Lake, tmp_path: Path, capsys: pytest.Ca
     assert run.main([*both, "--wait", "soon"]) == 2
     capsys.readouterr()
 
+    write(tmp_path / "in", "a.ndjson", "a1")
+
     # A defect of ours shows where it is, beside the report.
     def broken(*given: object) -> None:
         raise ZeroDivisionError("of ours")
