@@ -80,6 +80,7 @@ def test_an_erased_key_is_gone_and_its_old_records_do_not_come_back(lake: Lake, 
         topic.erase(None)
 
 
+@pytest.mark.long
 def test_keys_that_differ_by_a_microsecond_are_two(lake: Lake) -> None:
     topic = lake.create_topic("t", key="at TIMESTAMP, by STRING", value="n INT", config={"deletion.vectors": True})
     moment = datetime.datetime(2026, 5, 6, 10, 0, 0, 1, tzinfo=datetime.timezone.utc)

@@ -102,6 +102,7 @@ def test_every_record_of_a_key_is_told_with_what_becomes_of_it(lake: Lake, clock
         topic.what_if({"compaction.strategy": "column", "compaction.strategy.column": "m"})
 
 
+@pytest.mark.long
 def test_what_another_rule_would_change_is_what_it_changes(lake: Lake) -> None:
     dice = random.Random(5)
     topic = lake.create_topic("t", key="BIGINT", value="STRING", partitions=2)

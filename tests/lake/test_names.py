@@ -106,6 +106,7 @@ def test_a_topic_is_never_created_over_what_is_not_lakelogs(schema: str, lake: L
     assert mine.topics() == ["fine"]
 
 
+@pytest.mark.long
 def test_views_of_a_catalog_follow_a_wider_value_whose_new_field_is_named_first(schema: str, lake: Lake) -> None:
     topic = Lake(lake.spark, schema, clock=lake.clock).create_topic("t", key="STRING", value="a INT")
     topic.append([{"key": "k", "value": {"a": 1}}])

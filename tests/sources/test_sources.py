@@ -123,6 +123,7 @@ def test_a_file_that_changed_is_named_and_nothing_is_written(lake: Lake, inbox: 
     assert append_from(topic, [source])[0].records == 2
 
 
+@pytest.mark.long
 def test_a_restore_rewinds_the_ledger_with_the_records_it_cut(lake: Lake, clock: Clock, inbox: Path) -> None:
     topic = lake.create_topic("orders", key="STRING", value="STRING", partitions=2)
     source = DirectorySource(str(inbox))
