@@ -27,7 +27,7 @@ def test_the_cleaned_history_is_gits_tree_and_the_log_shrinks_to_the_winners(lak
         _append(topic, tmp_path, {0: records[low:high]})
     last = {record["key"]: (offset, record) for offset, record in enumerate(records)}
     winners = {offset for offset, _ in last.values()}
-    deleted = {offset for offset, record in last.values() if record.get("value") is None}
+    deleted = {offset for offset, record in last.values() if record["tombstone"]}
     active = edges[-2]
 
     planned = topic.clean(dry_run=True)
