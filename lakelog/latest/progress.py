@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from lakelog.delta import tables
 from lakelog.delta.commits import sign_of
 from lakelog.errors import Damaged, NotFound
+from lakelog.log.notes import is_restore
 from lakelog.model.names import TableRef
 from lakelog.model.ordering import OrderingRule
 
@@ -186,7 +187,7 @@ def _restored_since_noted(rows: Sequence[Row]) -> bool:
     for row in rows:
         if noted_progress(row) is not None:
             return False
-        if str(row["operation"]).upper().startswith("RESTORE"):
+        if is_restore(row):
             return True
     return False
 

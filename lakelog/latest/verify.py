@@ -13,7 +13,7 @@ from lakelog.latest import merge, recompute
 from lakelog.latest.progress import Progress, stored
 from lakelog.latest.recompute import Base
 from lakelog.log import inspection
-from lakelog.log.notes import describe_commit, foreign_commits, since_repair
+from lakelog.log.notes import WHOLE_HISTORY, describe_commit, foreign_commits, since_repair
 from lakelog.log.tail import LogEnd, true_end
 from lakelog.model import positions
 from lakelog.model.log_state import CONFIGURE, TRUNCATE
@@ -24,8 +24,6 @@ from lakelog.results import Verified
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-LOOKED_AT = 100_000
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ def verify(log: TopicLog, snapshots: Snapshots, share: float = 1.0) -> Verified:
 
     Cost: the history of the log, one pass over the log for its offsets, one fold of the merged part, one full join with silver.
     """
-    commits = tables.history(log.spark, log.table, LOOKED_AT)
+    commits = tables.history(log.spark, log.table, WHOLE_HISTORY)
     problems = [f"another writer changed the log: {describe_commit(row)}" for row in foreign_commits(since_repair(commits))]
     with tables.door(log.table):
         records, found = inspection.problems(log)

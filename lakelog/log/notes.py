@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # So many commits are looked at in one go for other writers; beyond, `verify` does.
 LOOK_BACK = 200
+# All that a table has.
+WHOLE_HISTORY = 100_000
 # Delta's operations that change no record: properties, columns, files rewritten as they are.
 HARMLESS = ("OPTIMIZE", "VACUUM", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "ADD COLUMN", "CHANGE COLUMN", "UPGRADE PROTOCOL", "COMPUTE STATS",
             "ADD FEATURE", "REORG", "CREATE", "SET TABLE PROPERTIES")  # fmt: skip

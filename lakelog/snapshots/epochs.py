@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from lakelog.delta import tables
 from lakelog.errors import Damaged
 from lakelog.latest import erased
 from lakelog.latest.progress import progress
-from lakelog.log.notes import noted_epoch
+from lakelog.log.notes import WHOLE_HISTORY, noted_epoch
 from lakelog.log.tail import LogEnd
 from lakelog.model.topic_log import TopicLog
 from lakelog.snapshots import registry
-
-ALL = 100_000
 
 
 def greatest(log: TopicLog, end: LogEnd) -> int:
@@ -19,12 +19,10 @@ def greatest(log: TopicLog, end: LogEnd) -> int:
 
     Cost: the log's whole history is listed; two small Spark jobs over the lake's tables, one over silver's control rows.
     """
-    known = [end.epoch, noted_epoch(tables.history(log.spark, log.table, ALL))]
+    known = [end.epoch, noted_epoch(tables.history(log.spark, log.table, WHOLE_HISTORY))]
     known += [one.id.epoch for one in registry.entries(log.spark, log.root, log.uuid)]
     known += [one.epoch for one in erased.entries(log.spark, log.root, log.uuid)]
-    try:
+    # A latest table of which nothing can be read knows of none.
+    with contextlib.suppress(Damaged):
         known += [mark.epoch for mark in progress(log.spark, log.silver, from_rows=True).marks.values()]
-    except Damaged:
-        # There is nothing to be read of it.
-        pass
     return max(known)

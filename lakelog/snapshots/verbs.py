@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from lakelog.delta import tables
 from lakelog.errors import Conflict, Damaged, InvalidRequest
 from lakelog.latest.progress import progress
-from lakelog.log.notes import foreign_commits, since_repair
+from lakelog.log.notes import WHOLE_HISTORY, foreign_commits, since_repair
 from lakelog.log.state import require_writable
 from lakelog.log.tail import LogEnd, log_end, true_end
 from lakelog.model.log_state import RESTORE
 from lakelog.model.snapshot_id import Keep, expired, keep_ms
 from lakelog.model.topic_log import TopicLog
 from lakelog.results import Maintained, Merged, Restored, Snapshot, SnapshotDeleted
-from lakelog.snapshots import epochs, maintain, plan, point, registry, restore, take
+from lakelog.snapshots import maintain, plan, point, registry, restore, take
 from lakelog.snapshots.point import Point
 from lakelog.snapshots.registry import Entry
 
@@ -249,7 +249,7 @@ class SnapshotVerbs:
             self.refresh()
             end = log_end(self.log, pin=True)
         except Damaged:
-            foreign = foreign_commits(since_repair(tables.history(self.log.spark, self.log.table, epochs.ALL)))
+            foreign = foreign_commits(since_repair(tables.history(self.log.spark, self.log.table, WHOLE_HISTORY)))
             if log == plan.KEEP or foreign:
                 raise
             self.refresh()
