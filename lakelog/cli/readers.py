@@ -136,9 +136,10 @@ def lag(
     call: Call,
     topic: Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="All topics when none is named.")] = None,
     cleaning: Annotated[bool, typer.Option("--cleaning", help="Tell what there is to clean too, at the cost of more Spark jobs.")] = False,
+    engine: Engine = "auto",
 ) -> None:
     """Show how far registered groups of readers are behind the log's end."""
-    lake = call.lake(topic or ())
+    lake = call.reading(topic or (), engine)
     found: list[Lag] = []
     for name in topic or lake.topics():
         try:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakelog.cli import output, told
-from lakelog.cli.context import Call, Form, Limit, Name, verb
+from lakelog.cli.context import Call, Engine, Form, Limit, Name, verb
 from lakelog.errors import InvalidRequest
 from lakelog.model.snapshot_id import check_name, keep_ms
 
@@ -53,9 +53,9 @@ def create(
 
 
 @verb(snapshots, "list", example="lakelog snapshot list orders")
-def list_snapshots(call: Call, topic: Topics = None) -> None:
+def list_snapshots(call: Call, topic: Topics = None, engine: Engine = "auto") -> None:
     """List the snapshots of a topic, or of all."""
-    lake = call.lake([topic] if topic else ())
+    lake = call.reading([topic] if topic else (), engine)
     found = lake.topic(topic).snapshots() if topic else lake.snapshots()
     if call.json:
         return output.document({"snapshots": [one.to_dict() for one in found]})
@@ -63,9 +63,9 @@ def list_snapshots(call: Call, topic: Topics = None) -> None:
 
 
 @verb(snapshots, example="lakelog snapshot describe orders before-migration")
-def describe(call: Call, topic: Name, name: Which) -> None:
+def describe(call: Call, topic: Name, name: Which, engine: Engine = "auto") -> None:
     """Show one snapshot: what it contains, which form it has, until when it can be restored."""
-    call.answer(call.lake([topic]).topic(topic).describe_snapshot(name), told.snapshot)
+    call.answer(call.reading([topic], engine).topic(topic).describe_snapshot(name), told.snapshot)
 
 
 @verb(snapshots, example="lakelog snapshot diff orders before-migration now")

@@ -20,6 +20,10 @@ GONE = ("DELTA_UNSUPPORTED_TIME_TRAVEL", "DELTA_VERSIONS_NOT_CONTIGUOUS", "DELTA
 # What RESTORE says, without a condition, where files of the version were removed; and Java, where a table's whole folder was.
 FILES_GONE = re.compile(r"Not all files from version \d+ are available in file system")
 FOLDER_GONE = re.compile(r"FileNotFoundException: [^\n]*_delta_log")
+# What Java says of files that are not what was written, where Spark has no condition for it or puts another one around it.
+BROKEN = re.compile(r"\[FAILED_READ_FILE|ChecksumException|JsonParseException|is not a Parquet file")
+BROKEN_WITHIN = ("STAGE_MATERIALIZATION_MULTIPLE_FAILURES", "FAILED_READ_FILE")
+NO_VERSION = re.compile(r"time travel Delta table to version (\d+)\. Available versions: \[(\d+), (\d+)\]")
 
 # What a plan raises when its source gives other records than when it was summed up.
 SOURCE_CHANGED = "LAKELOG_SOURCE_CHANGED"
@@ -65,9 +69,24 @@ def _is_contention(error: BaseException) -> bool:
     )
 
 
+def no_version(table: object, version: int, known: tuple[int, int] | None = None) -> NotFound:
+    """The refusal of a version that a table never had; ``known``: its first and last."""
+    listed = "" if known is None else f" Its versions are {known[0]} to {known[1]}."
+    return NotFound(f"{table}: there is no version {version}.{listed}", name="SNAPSHOT_NOT_FOUND")
+
+
+def _first(error: BaseException) -> str:
+    """The line of what an error says that tells most: Java's own words behind what Python says of the call."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    if lines[0].startswith("An error occurred while calling"):
+        told = [line for line in lines[1:] if not line.startswith(("\tat ", "\t..."))] or lines
+        lines = [line for line in told if BROKEN.search(line)] or told
+    return lines[0].removeprefix(": ").strip()[:300]
+
+
 def translated(error: BaseException, table: object) -> LakelogError | None:
     """The lakelog error a Spark or Delta error stands for, about a table named by its text; None for one that is a defect."""
-    condition, first = condition_of(error), str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
+    condition, first = condition_of(error), _first(error)
     if _is_contention(error):
         return Conflict(
             f"{table}: another writer committed first ({condition.split('.')[0] or type(error).__name__}). Nothing was written; try again."
@@ -81,10 +100,17 @@ def translated(error: BaseException, table: object) -> LakelogError | None:
         return NotFound(f"{table}: there is no Delta table or file of that name.")
     if is_out_of_date(error):
         return Conflict(f"{table}: its types were widened meanwhile. Nothing was written; try again.")
+    unknown = NO_VERSION.search(str(error))
+    if unknown:
+        return no_version(table, int(unknown[1]), (int(unknown[2]), int(unknown[3])))
     if condition.startswith(GONE) or FILES_GONE.search(str(error)):
         return NotFound(f"{table}: that version cannot be read any more or does not exist: {first}", name="SNAPSHOT_NOT_FOUND")
-    if condition.startswith(
-        ("DELTA_TRUNCATED_TRANSACTION_LOG", "DELTA_STATE_RECOVER", "DELTA_LOG_FILE", "FAILED_READ_FILE", "DELTA_CHECKPOINT")
+    if (
+        condition.startswith(
+            ("DELTA_TRUNCATED_TRANSACTION_LOG", "DELTA_STATE_RECOVER", "DELTA_LOG_FILE", "FAILED_READ_FILE", "DELTA_CHECKPOINT")
+        )
+        or (not condition or condition.startswith(BROKEN_WITHIN))
+        and BROKEN.search(str(error))
     ):
         return Damaged(f"{table}: {first}. A file of the table is missing or broken; look at it, or restore the table, before going on.")
     return _unreachable(error, table)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lakelog.delta.commits import carrying, signed
 from lakelog.delta.statement import committing, during, interpreted
-from lakelog.delta.tables import door
+from lakelog.delta.tables import as_of, door
 from lakelog.model.names import TableRef
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ FEW_TASKS = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": "4"}
 def kept_version(spark: SparkSession, table: TableRef, version: int) -> DataFrame:
     """A version that is kept for a snapshot, however old; the session must be allowed to be told so, else as `read`."""
     with door(table), during(spark, BEYOND_RETENTION):
-        rows = spark.sql(f"SELECT * FROM {table.sql()} VERSION AS OF {int(version)}")  # noqa: S608
+        rows = spark.sql(as_of(table, version))
         # Spark Connect looks at the table only when it is asked for something.
         rows.schema  # noqa: B018
         return rows

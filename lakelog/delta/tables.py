@@ -28,6 +28,8 @@ from lakelog.model.names import TableRef, quoted
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
 
+# The greatest number that a version can have.
+LONGEST = 2**63 - 1
 # Tables as this process analysed them (`analysed`), and which tables these were.
 _analysed: dict[TableRef, tuple[object, DataFrame]] = {}
 
@@ -187,7 +189,18 @@ def read(spark: SparkSession, table: TableRef, at: int | datetime.datetime | Non
     with door(table):
         if at is None:
             return spark.read.table(table.sql())
-        return spark.sql(f"SELECT * FROM {table.sql()} VERSION AS OF {int(at)}")  # noqa: S608
+        return spark.sql(as_of(table, at))
+
+
+def as_of(table: TableRef, version: int) -> str:
+    """The SELECT of a table's version.
+
+    Raises:
+        NotFound: no table has so many versions.
+    """
+    if int(version) > LONGEST:
+        raise errors.no_version(table, version)
+    return f"SELECT * FROM {table.sql()} VERSION AS OF {int(version)}"  # noqa: S608
 
 
 def analysed(spark: SparkSession, table: TableRef, identity: object) -> DataFrame:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from lakelog.delta import table_properties, tables
+from lakelog.delta.filesystem import names_in
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION
-from lakelog.errors import Damaged, InvalidConfig, InvalidRequest, NotFound, TopicNotFound
+from lakelog.errors import Damaged, InvalidConfig, InvalidRequest, LakelogError, NotFound, TopicNotFound
 from lakelog.inputs.inference import types_like
 from lakelog.lake.lake_import import LakeImport
 from lakelog.lake.lake_snapshots import LakeSnapshots
@@ -21,7 +22,7 @@ from lakelog.latest import silver, views
 from lakelog.log.tail import true_end
 from lakelog.model.config import SETTINGS, TopicConfig, did_you_mean, parse
 from lakelog.model.log_state import DELETE
-from lakelog.model.names import absolute_root, check_root, check_topic_name
+from lakelog.model.names import TableRef, absolute_root, check_root, check_topic_name
 from lakelog.model.ordering import OrderingRule
 from lakelog.model.point_in_time import At
 from lakelog.model.records import Types, declared_type, flat_columns
@@ -177,12 +178,13 @@ class Lake(LakeSnapshots, LakeImport):
 
         Raises:
             TopicNotFound: there is none; lists what there is.
+            Damaged: it is listed, and its log cannot be read.
         """
         identity = self._identity(name)
         try:
             topic = self._topic(name)
         except TopicNotFound as error:
-            raise self._not_found(name) from error
+            raise (self._not_found(name) if identity is None else self._lost(name)) from error
         if topic.uuid != identity:
             raise TopicNotFound(
                 f"The topic {name} of {self.root} is being created or deleted, or that was cut off: create_topic completes it, delete_topic"
@@ -203,6 +205,20 @@ class Lake(LakeSnapshots, LakeImport):
         existing = self.topics()
         listed = ", ".join(existing) or "none"
         return TopicNotFound(f"There is no topic {name} in {self.root}.{did_you_mean(name, existing)} Topics: {listed}.", existing=existing)
+
+    def _lost(self, name: str) -> LakelogError:
+        """Of a topic that is listed, and whose log cannot be opened: it is broken, or gone."""
+        bronze = TableRef.of(self.root, name, "bronze")
+        if self._session is not None and bronze.path is not None and table_properties.read(self.spark, bronze) is None:
+            if names_in(self.spark, f"{bronze.path}/_delta_log"):
+                return Damaged(
+                    f"{bronze}: its Delta log cannot be read: a file of it is missing or broken. Put it back from a copy. If the topic's deletion"
+                    " was cut off, delete_topic ends it."
+                )
+        return TopicNotFound(
+            f"The topic {name} is listed in {self.root}, but its log is not at {bronze}: its deletion was cut off, or its folder was taken away or"
+            " replaced. Put it back from a copy, or take it off the list: delete_topic."
+        )
 
     def _topic(self, name: str) -> Topic:
         if self._session is None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lakelog.errors import NotFound, Refused, TopicNotFound
 from lakelog.model.snapshot_id import Keep, check_name, keep_ms
+from lakelog.native import snapshots as native
 from lakelog.results import Restored, Snapshot
 from lakelog.snapshots import registry
 from lakelog.snapshots.plan import TRUNCATE
@@ -25,6 +26,8 @@ class LakeSnapshots:
 
     if TYPE_CHECKING:
 
+        @property
+        def has_session(self) -> bool: ...  # noqa: D102
         def topics(self) -> list[str]: ...  # noqa: D102 - Lake has them
         def topic(self, name: str) -> Topic: ...  # noqa: D102
 
@@ -81,9 +84,11 @@ class LakeSnapshots:
         return [topic.restore(name, log=log, dry_run=dry_run, unless_there=True) for topic in topics]
 
     def snapshots(self) -> list[Snapshot]:
-        """The snapshots of all topics, by topic, then lowest epoch and lowest end offsets first. Cost: one small Spark job."""
+        """The snapshots of all topics, by topic, then lowest epoch and lowest end offsets first. Cost: one small Spark job, or none without a
+        session."""
         there = {topic.uuid for topic in self._there()}
-        return [one.result(self.root) for one in registry.listed(registry.entries(self.spark, self.root)) if one.uuid in there]
+        entries = registry.entries(self.spark, self.root) if self.has_session else native.entries(self.root)
+        return [one.result(self.root) for one in registry.listed(entries) if one.uuid in there]
 
     def _there(self) -> list[Topic]:
         """The topics that are listed and there."""

@@ -12,11 +12,13 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from lakelog.delta.errors import no_version
 from lakelog.delta.object_store import S3_SCHEMES, native_options
 from lakelog.errors import UNSUPPORTED_FEATURE, Damaged, InvalidRequest, LakelogError, NotFound, NotReady
 from lakelog.model import kinds
 from lakelog.model.kinds import Kind
 from lakelog.model.names import TableRef, local_path, scheme_of
+from lakelog.native import commits
 
 if TYPE_CHECKING:
     import pyarrow
@@ -78,7 +80,7 @@ class Table:
         self.ref = ref
         self._opened = _opened(ref, at)
         self.version = int(self._opened.version())
-        _require_whole(ref, self.version, at)
+        commits.require_whole(ref, self.version, at)
 
     @property
     def properties(self) -> dict[str, str]:
@@ -110,10 +112,10 @@ class Table:
             NotFound: the table's history does not go back so far.
         """
         ms = (at - EPOCH) // datetime.timedelta(milliseconds=1)
-        commits = self._commit_times()
-        known = [version for version, when in commits if when <= ms]
+        times = self._commit_times()
+        known = [version for version, when in times if when <= ms]
         if not known:
-            oldest = datetime.datetime.fromtimestamp(commits[0][1] / 1000, tz=datetime.timezone.utc).isoformat()
+            oldest = datetime.datetime.fromtimestamp(times[0][1] / 1000, tz=datetime.timezone.utc).isoformat()
             raise NotFound(
                 f"{self.ref}: there is nothing to read at {at.isoformat()}: its versions go back to {oldest}.", name="SNAPSHOT_NOT_FOUND"
             )
@@ -190,35 +192,11 @@ def _opened(ref: TableRef, at: int | None) -> DeltaTable:
                 raise Damaged(f"{ref}: its Delta log cannot be read. A file of the table is missing or broken; look at it.") from error
             if at is None:
                 raise NotFound(f"{ref}: there is no Delta table or file of that name.") from error
-            raise _no_version(ref, error) from error
+            raise _no_version(ref, at, error) from error
         except (DeltaError, OSError, ValueError, OverflowError) as error:
             if at is not None and _is_there(ref):
-                raise _no_version(ref, error) from error
+                raise _no_version(ref, at, error) from error
             raise
-
-
-def _require_whole(ref: TableRef, version: int, at: int | None) -> None:
-    """Refuse a table of this machine whose Delta log lacks commits behind its newest checkpoint: delta-rs takes what is there for all.
-
-    Raises:
-        Damaged: commits are missing.
-        NotFound: so they are for a version that was named.
-    """
-    path = local_path(ref.path or "")
-    if path is None:
-        return
-    names = os.listdir(os.path.join(path, "_delta_log"))
-    checkpoints = {int(name[:20]) for name in names if re.match(r"\d{20}\.checkpoint\.", name)}
-    commits = {int(name[:20]) for name in names if re.fullmatch(r"\d{20}\.json", name)}
-    base = max((one for one in checkpoints if one <= version), default=-1)
-    missing = next((one for one in range(base + 1, version + 1) if one not in commits), None)
-    if missing is None:
-        return
-    if at is not None:
-        raise NotFound(
-            f"{ref}: that version cannot be read any more or does not exist: commit {missing} is gone.", name="SNAPSHOT_NOT_FOUND"
-        )
-    raise Damaged(f"{ref}: commit {missing} of its Delta log is missing. Look at it, or restore the table, before going on.")
 
 
 def _is_there(ref: TableRef) -> bool:
@@ -229,7 +207,15 @@ def _is_there(ref: TableRef) -> bool:
     return True
 
 
-def _no_version(ref: TableRef, error: Exception) -> NotFound:
+def _no_version(ref: TableRef, version: int, error: Exception) -> NotFound:
+    """The refusal of a version: in words of ours where it lies beyond the newest one."""
+    if isinstance(error, OverflowError):
+        return no_version(ref, version)
+    with contextlib.suppress(LakelogError, OSError):
+        newest = int(_opened(ref, None).version())
+        if version > newest:
+            path = local_path(ref.path or "")
+            return no_version(ref, version, None if path is None else (commits.oldest(os.path.join(path, "_delta_log")), newest))
     return NotFound(f"{ref}: that version cannot be read any more or does not exist: {_first(error)}", name="SNAPSHOT_NOT_FOUND")
 
 

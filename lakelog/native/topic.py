@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lakelog.cleaning.segments import cleaning_status
 from lakelog.delta import table_properties
 from lakelog.delta.table_properties import IDENTITY, PREFIX
-from lakelog.errors import UNSUPPORTED_FEATURE, NotReady, OffsetOutOfRange, TopicNotFound
+from lakelog.errors import NotReady, OffsetOutOfRange, TopicNotFound
 from lakelog.latest.status import status_of
 from lakelog.model import config, kinds
 from lakelog.model.config import TopicConfig
@@ -19,10 +19,14 @@ from lakelog.model.ordering import OrderingRule
 from lakelog.model.point_in_time import At, is_name, moment
 from lakelog.model.records import Types, flat_columns
 from lakelog.model.topic_log import TopicLog
-from lakelog.native import latest, log
+from lakelog.native import lag, latest, log, snapshots
 from lakelog.native.rows import Rows
 from lakelog.native.table import Table, properties
+from lakelog.reader_results import Lag
 from lakelog.results import Snapshot, TopicDescription
+from lakelog.snapshots import registry
+from lakelog.snapshots.point import Point
+from lakelog.snapshots.registry import Entry
 from lakelog.status_results import TopicStatus
 
 if TYPE_CHECKING:
@@ -154,31 +158,54 @@ class NativeTopic:
         found = log.records(bronze, self.value, partition=partition, offset=offset).orderBy("partition", "offset")
         return found if limit is None else found.limit(limit)
 
+    def snapshots(self) -> list[Snapshot]:
+        """As `Topic.snapshots`."""
+        self.refresh()
+        return [one.result(self.root) for one in registry.listed(snapshots.entries(self.root, self.uuid))]
+
+    def describe_snapshot(self, name: str) -> Snapshot:
+        """As `Topic.describe_snapshot`."""
+        self.refresh()
+        return self._named(name).result(self.root)
+
+    def lag(self, *, cleaning: bool = False) -> Lag:
+        """As `Topic.lag`."""
+        self.refresh()
+        now, bronze = self.clock(), Table(self.bronze)
+        end = log.log_end(bronze, self.partitions)
+        found = lag.of(self.name, bronze, end, lag.registrations(self.root, self.name, self.uuid, self.config), now=now)
+        if not cleaning:
+            return found
+        _, due = latest.held(Table(self.silver), now)
+        return replace(found, cleaning=cleaning_status(log.held_segments(bronze, end), self.config, due=due, now=now))
+
     def require_sound(self) -> None:
         """Raise `Damaged` where the latest table is not as lakelog left it."""
         latest.progress(latest.opened(self.silver))
 
     # ---- what the verbs share ----
 
-    def _silver(self, at: At) -> Table:
+    def _silver(self, at: Point) -> Table:
         """Silver now, where it is sound; or at a version or time.
 
         Raises:
-            NotReady: ``at`` is a snapshot, which Spark finds.
+            NotFound: there is no such snapshot or version (SNAPSHOT_NOT_FOUND).
         """
         if isinstance(at, str) and at.lower() == "now":
             at = None
-        if isinstance(at, Snapshot) or is_name(at):
-            raise NotReady(
-                f"{self.name}: a snapshot ({at}) is looked up by Spark: give the Lake a session, or ask for silver's version or a time.",
-                name=UNSUPPORTED_FEATURE,
-            )
+        if isinstance(at, Snapshot):
+            at = at.name or at.id
+        if is_name(at):
+            return snapshots.state(self.name, self.root, self.silver, self._named(str(at)))
         point = moment(at)
         if point is None:
             table = latest.opened(self.silver)
             latest.progress(table)
             return table
         return Table(self.silver, Table(self.silver).version_at(point) if isinstance(point, datetime.datetime) else point)
+
+    def _named(self, name: str) -> Entry:
+        return registry.named(self.name, snapshots.entries(self.root, self.uuid), name)
 
     def _log(self) -> TopicLog:
         """The topic as the decisions of log/ and latest/ take it; no session is in it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lakelog.delta import tables
@@ -23,17 +23,22 @@ def lag(log: TopicLog, end: LogEnd, groups: Sequence[Registration], *, now: int)
 
     Cost: one small Spark job where a group is behind: the offsets and append times from the farthest position on.
     """
-    behind = _behind(log, end, groups)
-    found = [_lag_of(end, group, behind.get(group.group), now) for group in groups]
-    return Lag(log.name, end.ends(), end.epoch, sorted(found, key=lambda one: (-sum(one.offsets.values()), one.group)))
+    behind = {name: (row["records"], row["first"]) for name, row in _behind(log, end, groups).items()}
+    return told(log.name, end, groups, behind, now=now)
 
 
-def _lag_of(end: LogEnd, group: Registration, row: Row | None, now: int) -> GroupLag:
+def told(topic: str, end: LogEnd, groups: Sequence[Registration], behind: Mapping[str, tuple[int, int | None]], *, now: int) -> Lag:
+    """`lag`, of what is known: of a group that is behind, how many records it has not read, and when the first of them was appended."""
+    found = [_lag_of(end, group, *behind.get(group.group, (0, None)), now) for group in groups]
+    return Lag(topic, end.ends(), end.epoch, sorted(found, key=lambda one: (-sum(one.offsets.values()), one.group)))
+
+
+def _lag_of(end: LogEnd, group: Registration, records: int, first: int | None, now: int) -> GroupLag:
     distance = {index: max(tail.end - group.position.offsets.get(index, 0), 0) for index, tail in sorted(end.tails.items())}
-    age = None if row is None or row["first"] is None else now - row["first"]
+    age = None if first is None else now - first
     return GroupLag(
-        group.group, group.position, distance, 0 if row is None else row["records"], age, group.committed_ms, group.expires_ms,
-        not group.holds(now), _answer(end, group.position),
+        group.group, group.position, distance, records, age, group.committed_ms, group.expires_ms, not group.holds(now),
+        _answer(end, group.position),
     )  # fmt: skip
 
 
@@ -44,16 +49,21 @@ def _answer(end: LogEnd, position: Position) -> str:
     return next(answer for answer in (SNAPSHOT, DIVERGING, VALID) if answer in answers)
 
 
-def _behind(log: TopicLog, end: LogEnd, groups: Sequence[Registration]) -> dict[str, Row]:
-    """Group to the number of records it has not read and when the first of them was appended."""
-    from pyspark.sql import functions as F
-
-    waiting = [
+def unread(end: LogEnd, groups: Sequence[Registration]) -> list[tuple[str, int, int, int]]:
+    """What groups have not read: (group, partition, from offset, up to offset)."""
+    return [
         (group.group, index, group.position.offsets.get(index, 0), tail.end)
         for group in groups
         for index, tail in end.tails.items()
         if group.position.offsets.get(index, 0) < tail.end
     ]
+
+
+def _behind(log: TopicLog, end: LogEnd, groups: Sequence[Registration]) -> dict[str, Row]:
+    """Group to the number of records it has not read and when the first of them was appended."""
+    from pyspark.sql import functions as F
+
+    waiting = unread(end, groups)
     if not waiting:
         return {}
     if len(waiting) > 100_000:

@@ -10,13 +10,15 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import table_properties, tables
 from lakelog.delta.lock import LOCKED
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION
 from lakelog.errors import Conflict, InvalidRequest
+from lakelog.model.config import TopicConfig
 from lakelog.model.names import TableRef, literal
 from lakelog.model.topic_log import TopicLog
 from lakelog.reader_results import Position
@@ -38,14 +40,20 @@ class Registration:
     committed_ms: int
     expires_ms: int
 
+    @classmethod
+    def of(cls, row: Mapping[str, Any], config: TopicConfig) -> Registration:
+        """A registration from a row's group_id, offsets, epoch, uuid and ``ms``."""
+        position = Position.from_dict({"offsets": json.loads(row["offsets"]), "epoch": row["epoch"], "uuid": row["uuid"]})
+        return cls(row["group_id"], position, row["ms"], row["ms"] + config.number("offsets.retention.ms"))
+
     def holds(self, now: int) -> bool:
         """Whether it still holds the log."""
         return now < self.expires_ms
 
 
-def table_of(log: TopicLog) -> TableRef:
-    """The table of the lake that a topic is in."""
-    return TableRef.of(log.root, "_lakelog", "positions")
+def table_of(root: str) -> TableRef:
+    """The table of a lake."""
+    return TableRef.of(root, "_lakelog", "positions")
 
 
 def require_group(group: str) -> None:
@@ -60,19 +68,12 @@ def require_group(group: str) -> None:
 
 def registered(log: TopicLog) -> list[Registration]:
     """The topic's groups, by name. Cost: one small Spark job; none where no reader of the lake is registered."""
-    table = table_of(log)
+    table = table_of(log.root)
     if table_properties.read(log.spark, table) is None:
         return []
     with tables.door(table):
         found = _rows(log, tables.read(log.spark, table)).collect()
-    retention = log.config.number("offsets.retention.ms")
-    return [
-        Registration(
-            row["group_id"], Position.from_dict({"offsets": json.loads(row["offsets"]), "epoch": row["epoch"], "uuid": row["uuid"]}),
-            row["ms"], row["ms"] + retention,
-        )
-        for row in found
-    ]  # fmt: skip
+    return [Registration.of(row.asDict(), log.config) for row in found]
 
 
 def _rows(log: TopicLog, frame: DataFrame) -> DataFrame:
@@ -90,7 +91,7 @@ def commit(log: TopicLog, group: str, position: Position, *, now: int) -> Regist
 
     Cost: one MERGE into a table of a row per group; the first commit of a lake makes the table.
     """
-    table, spark = table_of(log), log.spark
+    table, spark = table_of(log.root), log.spark
     offsets = json.dumps({str(index): offset for index, offset in sorted(position.offsets.items())})
     source = _source(log, group, offsets, position.epoch, now)
     for attempt in range(ATTEMPTS):
@@ -123,7 +124,7 @@ def _source(log: TopicLog, group: str, offsets: str, epoch: int, now: int) -> Da
 
 def forget(log: TopicLog, group: str) -> bool:
     """Take a group's registration away. Returns whether there was one. Cost: as `commit`."""
-    table = table_of(log)
+    table = table_of(log.root)
     if table_properties.read(log.spark, table) is None:
         return False
     source = _source(log, group, "", 0, 0)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import past, tables
 from lakelog.errors import NotFound
 from lakelog.latest import silver
 from lakelog.latest.progress import CONTROL_BUCKET
-from lakelog.model.config import did_you_mean
 from lakelog.model.names import TableRef
 from lakelog.model.point_in_time import At, is_name, moment
 from lakelog.model.positions import SnapshotPlace
@@ -67,16 +67,7 @@ def named(log: TopicLog, text: str) -> Entry:
     Raises:
         NotFound: there is none; lists what there is.
     """
-    held = registry.listed(registry.entries(log.spark, log.root, log.uuid))
-    wanted = {"latest": held[-1:], "earliest": held[:1]}.get(text.lower())
-    found = [one for one in held if text in (one.name, one.id.text)] if wanted is None else wanted
-    if found:
-        return found[0]
-    names = [one.name or one.id.text for one in held]
-    raise NotFound(
-        f"{log.name}: there is no snapshot {text}.{did_you_mean(text, names)} Snapshots: {', '.join(names) or 'none'}.",
-        name="SNAPSHOT_NOT_FOUND", existing=names,
-    )  # fmt: skip
+    return registry.named(log.name, registry.entries(log.spark, log.root, log.uuid), text)
 
 
 def stored(log: TopicLog, place: Place) -> DataFrame:
@@ -104,11 +95,16 @@ def _require_same(log: TopicLog, entry: Entry, rows: DataFrame) -> None:
     Cost: one small Spark job over one small file.
     """
     with tables.door(log.silver):
-        held = rows.filter(f"bucket = {CONTROL_BUCKET}").select("partition", "offset", "epoch").collect()
+        found = rows.filter(f"bucket = {CONTROL_BUCKET}").select("partition", "offset", "epoch").collect()
+    require_same(log.name, entry, [row.asDict() for row in found])
+
+
+def require_same(topic: str, entry: Entry, held: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse the control rows of a version of silver that are not the snapshot's; as `_require_same`."""
     ends = {row["partition"]: row["offset"] + 1 for row in held}
     if ends != dict(entry.id.ends) or max((row["epoch"] for row in held), default=None) != entry.id.epoch:
         raise NotFound(
-            f"{log.name}: the snapshot {entry.name or entry.id.text} is lost: silver's version {entry.version} holds another state. The latest table"
+            f"{topic}: the snapshot {entry.name or entry.id.text} is lost: silver's version {entry.version} holds another state. The latest table"
             " was made anew since, and counts its versions from 0 again. Delete the snapshot, and take a new one.", name="SNAPSHOT_NOT_FOUND",
             expected=entry.id.text, version=entry.version,
         )  # fmt: skip

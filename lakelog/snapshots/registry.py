@@ -7,7 +7,7 @@ snapshot can be seen only when it is complete. A MERGE by (topic's identity, key
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,8 @@ from lakelog.delta import table_properties, tables
 from lakelog.delta.lock import LOCKED
 from lakelog.delta.statement import interpreted
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION
-from lakelog.errors import Conflict
+from lakelog.errors import Conflict, NotFound
+from lakelog.model.config import did_you_mean
 from lakelog.model.names import TableRef
 from lakelog.model.records import as_datetime
 from lakelog.model.snapshot_id import Kept, SnapshotId
@@ -28,6 +29,8 @@ COLUMNS = (
     "uuid STRING, key STRING, topic STRING, name STRING, id STRING, epoch INT, ends STRING, version BIGINT, generation BIGINT, rule STRING,"
     " created_at TIMESTAMP, kept_until TIMESTAMP, note STRING, form STRING, copy STRING, automatic BOOLEAN"
 )
+# What an entry is made of, but for its times.
+READ = ("topic", "uuid", "name", "epoch", "ends", "version", "generation", "rule", "note", "copy", "automatic")
 ATTEMPTS = 20
 
 
@@ -77,6 +80,13 @@ class Entry:
             "version" if own is None else "table", None if own is None else str(own), self.automatic, created,
         )  # fmt: skip
 
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Entry:
+        """An entry from a row's `READ`, with ``created`` and ``kept_until`` in milliseconds."""
+        ends = {int(index): end for index, end in json.loads(row["ends"]).items()}
+        values = {name: row[name] for name in READ if name not in ("epoch", "ends")}
+        return cls(id=SnapshotId(row["epoch"], ends), created=row["created"], kept_until=row["kept_until"], **values)
+
     def row(self) -> tuple[Any, ...]:
         """The row in the table's columns."""
         ends = json.dumps({str(index): end for index, end in sorted(self.id.ends.items())})
@@ -106,27 +116,39 @@ def entries(spark: SparkSession, root: str, uuid: str | None = None) -> list[Ent
     rows = tables.read(spark, table_of(root))
     if uuid is not None:
         rows = rows.filter(F.col("uuid") == uuid)
-    shown = rows.select(
-        "topic", "uuid", "name", "epoch", "ends", "version", "generation", "rule", F.unix_millis("created_at").alias("created"),
-        F.unix_millis("kept_until").alias("kept_until"), "note", "copy", "automatic",
-    )  # fmt: skip
+    shown = rows.select(*READ, F.unix_millis("created_at").alias("created"), F.unix_millis("kept_until").alias("kept_until"))
     with tables.door(table_of(root)), interpreted(spark):
         found = shown.collect()
-    made = [
-        Entry(
-            row["topic"], row["uuid"], row["name"],
-            SnapshotId(row["epoch"], {int(index): end for index, end in json.loads(row["ends"]).items()}), row["version"], row["generation"],
-            row["rule"], row["created"], row["kept_until"], row["note"], row["copy"], row["automatic"],
-        )
-        for row in found
-    ]  # fmt: skip
-    return sorted(made, key=lambda one: (one.topic, one.id.order, one.name or ""))
+    return in_order(Entry.of(row.asDict()) for row in found)
+
+
+def in_order(found: Iterable[Entry]) -> list[Entry]:
+    """Entries by topic, lowest epoch first, then lowest end offsets."""
+    return sorted(found, key=lambda one: (one.topic, one.id.order, one.name or ""))
 
 
 def listed(held: Sequence[Entry]) -> list[Entry]:
     """Entries as they are shown: those without a name are left out where the same snapshot has one."""
     named = {(one.uuid, one.id.text) for one in held if one.name is not None}
     return [one for one in held if one.name is not None or (one.uuid, one.id.text) not in named]
+
+
+def named(topic: str, held: Sequence[Entry], text: str) -> Entry:
+    """Of a topic's entries that of a name or an id, or the ``latest`` or ``earliest`` one.
+
+    Raises:
+        NotFound: there is none; lists what there is.
+    """
+    shown = listed(held)
+    wanted = {"latest": shown[-1:], "earliest": shown[:1]}.get(text.lower())
+    found = [one for one in shown if text in (one.name, one.id.text)] if wanted is None else wanted
+    if found:
+        return found[0]
+    names = [one.name or one.id.text for one in shown]
+    raise NotFound(
+        f"{topic}: there is no snapshot {text}.{did_you_mean(text, names)} Snapshots: {', '.join(names) or 'none'}.",
+        name="SNAPSHOT_NOT_FOUND", existing=names,
+    )  # fmt: skip
 
 
 def add(spark: SparkSession, root: str, entry: Entry) -> bool:

@@ -24,7 +24,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "sources": ("secrets", "kafka_source", "configured", "directory", "table", "offsets", "kafka", "streaming", "append"),
     "lake": ("query", "lake_table", "lake_snapshots", "lake_import", "lake"),
     "": ("reading", "retention", "topic", "commit_log"),
-    "native": ("rows", "table", "log", "latest", "topic", "query"),
+    "native": ("rows", "commits", "table", "log", "latest", "snapshots", "lag", "topic", "query"),
     "transfer": ("manifest", "export", "load"),
     "cleaning": (
         "plan", "checkpoint", "segments", "winners", "dropping", "tombstones", "clean", "retention", "roll", "contest", "explain", "receipt",

@@ -25,6 +25,13 @@ def rewritten(table: Path, old: str, new: str) -> None:
         file.unlink()
 
 
+def garbage(table: Path) -> None:
+    """Break the newest commit; without the checksums from which Spark has what the topic is."""
+    commits(table)[-1].write_text("{garbage")
+    for file in (table / "_delta_log").glob("*.crc"):
+        file.unlink()
+
+
 def data_files(table: Path) -> list[Path]:
     return sorted(file for file in table.rglob("*.parquet") if "_delta_log" not in file.parts)
 
@@ -77,7 +84,7 @@ DAMAGES: dict[str, Damage] = {
     "silver-compacted": lambda lake, topic: compacted(topic / "silver"),
     "silver-files-gone": lambda lake, topic: [file.unlink() for file in data_files(topic / "silver")],
     "silver-files-cut": lambda lake, topic: [file.write_bytes(file.read_bytes()[:40]) for file in data_files(topic / "silver")],
-    "silver-commit-garbage": lambda lake, topic: commits(topic / "silver")[-1].write_text("{garbage"),
+    "silver-commit-garbage": lambda lake, topic: garbage(topic / "silver"),
     "bronze-foreign-row": lambda lake, topic: rows_like(topic / "bronze", partition=0, segment=0, offset=10_000, tombstone=False),
     "bronze-rows-deleted": lambda lake, topic: deleted(topic / "bronze", '"offset" = 1'),
     "bronze-state-deleted": lambda lake, topic: deleted(topic / "bronze", "segment = -1"),
@@ -85,7 +92,7 @@ DAMAGES: dict[str, Damage] = {
     "bronze-compacted": lambda lake, topic: compacted(topic / "bronze"),
     "bronze-files-gone": lambda lake, topic: [file.unlink() for file in data_files(topic / "bronze")],
     "bronze-files-cut": lambda lake, topic: [file.write_bytes(b"PAR1") for file in data_files(topic / "bronze")],
-    "bronze-commit-garbage": lambda lake, topic: commits(topic / "bronze")[-1].write_text("{garbage"),
+    "bronze-commit-garbage": lambda lake, topic: garbage(topic / "bronze"),
     "bronze-first-commit-gone": lambda lake, topic: commits(topic / "bronze")[0].unlink(),
     "bronze-log-empty": lambda lake, topic: [file.unlink() for file in (topic / "bronze" / "_delta_log").iterdir() if file.is_file()],
     "bronze-gone": lambda lake, topic: shutil.rmtree(topic / "bronze"),
@@ -95,7 +102,7 @@ DAMAGES: dict[str, Damage] = {
     "lake-newer-format": lambda lake, topic: rewritten(_of(lake, topic), '"lakelog.format":"2"', '"lakelog.format":"9"'),
     "lake-without-format": lambda lake, topic: rewritten(_of(lake, topic), "lakelog.format", "lakelog.other"),
     "lake-gone": lambda lake, topic: shutil.rmtree(lake / "_lakelog"),
-    "lake-commit-garbage": lambda lake, topic: commits(_of(lake, topic))[-1].write_text("{garbage"),
+    "lake-commit-garbage": lambda lake, topic: garbage(_of(lake, topic)),
     "topic-gone": lambda lake, topic: shutil.rmtree(topic),
 }  # fmt: skip
 

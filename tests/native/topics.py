@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 from decimal import Decimal
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import pytest
 
 from lakelog import Lake
+from lakelog.model.config import TopicConfig
+from lakelog.snapshots import maintain
 
 UTC = datetime.timezone.utc
 EVERY = (
@@ -45,6 +48,7 @@ def build(lake: Lake, clock: Any) -> None:
     every.append(
         [{"key": {"k": 1}, "tombstone": True, "partition": 1}, {"key": {"k": 0}, "value": EDGES[3], "tombstone": True, "partition": 0}]
     )
+    every.snapshot("first", keep="90 days", note="before the rest")
     every.append([{"key": {"k": 77}, "value": FULL, "partition": 0}])
     every.merge()
     every.append([{"key": {"k": 78}, "value": FULL, "partition": 1, "timestamp": -1}])
@@ -55,7 +59,23 @@ def build(lake: Lake, clock: Any) -> None:
     _rules(lake, clock)
     _layouts(lake, clock)
     lake.create_topic("empty", value="STRING")
+    _registered(lake, clock)
     lake.configure({"log.roll.ms": 86400000})
+
+
+def _registered(lake: Lake, clock: Any) -> None:
+    """Snapshots of each form, and groups of readers."""
+    many = lake.topic("many")
+    many.commit("started", many.start())
+    many.snapshot("first", keep="400 days")
+    # A table of its own, as maintain gives it to a snapshot that is older than silver's retention.
+    brief = TopicConfig({"snapshot.retention.ms": "1"}, {})
+    assert maintain.promote(dataclasses.replace(many.log, config=brief), now=clock()) == ["first"]
+    many.append([{"key": "k1", "value": "later"}, {"key": "k2", "tombstone": True}])
+    many.snapshot()
+    many.commit("up-to-date", many.position())
+    many.append([{"key": "k3", "value": "unmerged"}])
+    assert [one.form for one in many.snapshots()] == ["table", "version"], "both forms are there"
 
 
 def _rules(lake: Lake, clock: Any) -> None:
