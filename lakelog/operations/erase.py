@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import past, table_properties, tables
 from lakelog.delta.statement import interpreted
-from lakelog.errors import Conflict
+from lakelog.errors import Conflict, NotFound
 from lakelog.inputs.keys import NamedKey
 from lakelog.latest import erased, upsert
 from lakelog.latest.erased import Erasure, digest_sql, text_digest
@@ -30,7 +30,7 @@ from lakelog.model.names import TableRef
 from lakelog.model.topic_log import TopicLog
 from lakelog.quality import quarantine, verdicts
 from lakelog.quality.selection import key_text
-from lakelog.snapshots import maintain, registry, take
+from lakelog.snapshots import maintain, point, registry, take
 from lakelog.snapshots.registry import Entry
 
 if TYPE_CHECKING:
@@ -130,8 +130,12 @@ def _holding(log: TopicLog, target: Target) -> list[Entry]:
     for one in entries:
         place = (one.version, one.copy)
         if place not in known:
-            own = one.table(log.root)
-            rows = past.kept_version(log.spark, log.silver, one.version) if own is None else tables.read(log.spark, own)
+            try:
+                rows = point.stored(log, point.of(log, one))
+            except NotFound:
+                # It is lost: its version of silver is no more, or is that of a latest table made anew. Nobody can read the key from it.
+                known[place] = False
+                continue
             with tables.door(log.silver):
                 known[place] = not rows.filter(f"bucket >= 0 AND {digest_sql(log.uuid)} = '{target.digest}'").isEmpty()
     return [one for one in entries if known[(one.version, one.copy)]]

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 PATIENCE = 15.0
+# Seconds after which a command that goes on nevertheless is stopped again: what is raised within a finalizer is lost.
+AGAIN = 30.0
 
 
 class Interrupted(LakelogError):
@@ -81,6 +83,7 @@ class Signals:
             # `received` tells the caller.
             pass
         finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
             for number, handler in before.items():
                 signal.signal(number, handler)
 
@@ -98,6 +101,9 @@ class Signals:
         for number in NAMES:
             signal.signal(number, self._end)
 
+    def _stop(self, number: int, _: FrameType | None) -> None:
+        raise _Stop
+
     def _end(self, number: int, _: FrameType | None) -> None:
         for each in NAMES:
             signal.signal(each, signal.SIG_DFL)
@@ -105,6 +111,8 @@ class Signals:
             self.late = number
             return
         self.received = number
+        signal.signal(signal.SIGALRM, self._stop)
+        signal.setitimer(signal.ITIMER_REAL, AGAIN, AGAIN)
         if self._session is not None:
             from lakelog.delta.session import cancel, end
 

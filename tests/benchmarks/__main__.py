@@ -1,17 +1,17 @@
-"""``python -m tests.benchmarks [first|merge|append|snapshot|gate|clean|all]``: what lakelog costs next to the recipes, in one table of one run."""
+"""``python -m tests.benchmarks [first|merge|append|snapshot|gate|clean|read|all]``: what lakelog costs next to the recipes, in one table of one run."""
 
 from __future__ import annotations
 
 import argparse
 
-from tests.benchmarks import append, clean, first, gate, merge, snapshots
+from tests.benchmarks import append, clean, first, gate, merge, reads, snapshots
 from tests.benchmarks.table import head
 
 
 def main() -> None:
     """Parse the arguments and run."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("what", nargs="?", default="all", choices=["first", "merge", "append", "snapshot", "gate", "clean", "all"])
+    parser.add_argument("what", nargs="?", default="all", choices=["first", "merge", "append", "snapshot", "gate", "clean", "read", "all"])
     loads = parser.add_argument_group("first")
     loads.add_argument("--records", default="4", help="million records of the first load (default 4)")
     loads.add_argument("--loads", type=int, default=3, help="first loads of each kind (default 3)")
@@ -29,6 +29,8 @@ def main() -> None:
     cleans = parser.add_argument_group("clean")
     cleans.add_argument("--scale", type=float, default=1.0, help="of five million records (default 1)")
     cleans.add_argument("--cleans", type=int, default=2, help="cleans that are measured (default 2)")
+    asks = parser.add_argument_group("read")
+    asks.add_argument("--asks", type=int, default=5, help="times that each is asked (default 5)")
     options = parser.parse_args()
     head()
     if options.what in ("first", "all"):
@@ -45,6 +47,8 @@ def main() -> None:
         gate.main(options.rounds)
     if options.what in ("clean", "all"):
         clean.main(options.cleans, options.scale)
+    if options.what in ("read", "all"):
+        reads.main(options.asks, options.commits)
 
 
 if __name__ == "__main__":

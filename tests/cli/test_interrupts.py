@@ -100,3 +100,24 @@ def test_a_signal_while_standard_input_is_read(tmp_path: Path, spark: object) ->
     assert json.loads(answer[1])["error"] == "INTERRUPTED"
     assert copies(tmp_path) == []
     assert lake.topic("orders").ends() == {0: 0}
+
+
+def test_a_signal_that_finds_a_finalizer_ends_the_command_nevertheless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a signal's handler raises within a finalizer Python reports and forgets."""
+    from lakelog.running import interrupt
+
+    monkeypatch.setattr(interrupt, "AGAIN", 0.2)
+    monkeypatch.setattr(sys, "unraisablehook", lambda lost: None)
+    signals, ended = interrupt.Signals(), []
+
+    class Finalized:
+        def __del__(self) -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+            ended.append(signals.received)
+
+    with signals.guarding():
+        Finalized()
+        time.sleep(30)
+        pytest.fail("it went on")
+    assert signals.received == signal.SIGTERM and ended == [], "the signal was handled within the finalizer"
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)

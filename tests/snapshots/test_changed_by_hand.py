@@ -57,6 +57,8 @@ def test_a_snapshot_whose_table_was_lost_is_not_taken_for_another_state(lake: La
         assert error.value.name == "SNAPSHOT_NOT_FOUND"
     assert (versions(lake.root, "t"), len(live(orders))) == (before, 4)
     assert orders.maintain().promoted == []
+    assert orders.erase("d").removed["log"] == 1, "nothing of the lost state is read, and nothing stops the erasure"
+    assert len(live(orders)) == 3
     orders.delete_snapshot("good")
     assert orders.snapshot("good").created
 
