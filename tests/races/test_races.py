@@ -232,20 +232,22 @@ def test_merges_of_any_size_beside_appends_to_all_partitions_never_stop(lake: La
     """One merge takes five records at a time, the other all there are, while writers move different partitions: both go on to the end."""
     topic = lake.create_topic("t", key="STRING", value="STRING", partitions=3)
     common = {"root": lake.root, "topic": "t"}
-    plans: list[dict[str, Any]] = [{**common, "name": f"w{index}", "mode": "plain", "count": 5, "partition": index} for index in range(3)]
+    plans: list[dict[str, Any]] = [
+        {**common, "name": f"w{index}", "mode": "plain", "count": 8, "partition": index, "pause": 1} for index in range(3)
+    ]
     plans += [
-        {**common, "name": "few", "mode": "merge", "count": 6, "max_records": 5},
-        {**common, "name": "all", "mode": "merge", "count": 6},
+        {**common, "name": "few", "mode": "merge", "count": 2, "moving": True, "max_records": 5},
+        {**common, "name": "all", "mode": "merge", "count": 2, "moving": True},
     ]
     lines = race(plans)
     assert [line for told in lines.values() for line in told if "error" in line] == []
     merged = [line["merged"] for name in ("few", "all") for line in lines[name] if "merged" in line]
-    assert min(sum(line["merged"]["records"] > 0 for line in lines[name] if "merged" in line) for name in ("few", "all")) > 0
+    assert min(sum(line["merged"]["records"] > 0 for line in lines[name] if "merged" in line) for name in ("few", "all")) == 2
     rest = topic.merge()
-    assert sum(one["records"] for one in merged) + rest.records == 45, "each record is merged once"
-    assert (rest.to_offsets, topic.merge().records) == ({0: 15, 1: 15, 2: 15}, 0)
-    dense_and_once(topic, dict.fromkeys(range(3), 15))
-    assert topic.status().counts["records"] == 45
+    assert sum(one["records"] for one in merged) + rest.records == 72, "each record is merged once"
+    assert (rest.to_offsets, topic.merge().records) == ({0: 24, 1: 24, 2: 24}, 0)
+    dense_and_once(topic, dict.fromkeys(range(3), 24))
+    assert topic.status().counts["records"] == 72
     assert topic.verify().problems == []
 
 

@@ -1,7 +1,7 @@
 """One writer in a process of its own: ``worker.py`` with a plan as JSON on the command line; answers line by line as JSON on stdout.
 
 The plan: ``root``, ``topic``, ``name`` of the writer, ``mode`` (plain, conditional, merge), ``count`` of verbs, and perhaps the ``partition`` or
-a merge's ``max_records``. A line ``ready`` comes first; the work begins when standard input says ``go``, so that writers start together.
+a merge's ``max_records``; of merges that are ``moving`` those count that had something to merge; appends wait ``pause`` seconds after each. A line ``ready`` comes first; the work begins when standard input says ``go``, so that writers start together.
 """
 
 from __future__ import annotations
@@ -38,6 +38,16 @@ def append(topic, plan: dict, number: int) -> None:
             return say({**told, "span": [began, time.monotonic()]})
 
 
+def merge(topic, plan: dict) -> None:
+    """One merge; a ``moving`` one has something to merge, or after two minutes it has not."""
+    until = time.monotonic() + 120
+    while time.monotonic() < until:
+        done = topic.merge(max_records=plan.get("max_records"))
+        say({"merged": done.to_dict()})
+        if done.records or not plan.get("moving"):
+            return
+
+
 def main() -> None:
     plan = json.loads(sys.argv[1])
     spark = local_session("worker", master="local[1]", memory="1g", config={"spark.sql.shuffle.partitions": "1", **QUICK_SPARK})
@@ -48,9 +58,10 @@ def main() -> None:
     try:
         for number in range(plan["count"]):
             if plan["mode"] == "merge":
-                say({"merged": topic.merge(max_records=plan.get("max_records")).to_dict()})
+                merge(topic, plan)
             else:
                 append(topic, plan, number)
+                time.sleep(plan.get("pause", 0))
     except LakelogError as error:
         say({"error": error.name, "retry": error.retryable, "message": str(error)})
     say({"end": plan["name"]})
