@@ -1,7 +1,8 @@
 """One writer in a process of its own: ``worker.py`` with a plan as JSON on the command line; answers line by line as JSON on stdout.
 
 The plan: ``root``, ``topic``, ``name`` of the writer, ``mode`` (plain, conditional, merge), ``count`` of verbs, and perhaps the ``partition`` or
-a merge's ``max_records``; of merges that are ``moving`` those count that had something to merge; appends wait ``pause`` seconds after each. A line ``ready`` comes first; the work begins when standard input says ``go``, so that writers start together.
+a merge's ``max_records``; of merges that are ``moving`` those count that had something to merge; appends wait ``pause`` seconds after each. A
+line ``ready`` comes first; the work begins when standard input says ``go``, so that writers start together.
 """
 
 from __future__ import annotations
