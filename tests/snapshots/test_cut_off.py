@@ -95,7 +95,8 @@ def test_a_restore_cut_off_between_bronze_and_silver_is_finished_by_the_next_app
     assert gone_on(spark, tmp_path, "truncate", 5, True, monkeypatch) is None
 
 
-@pytest.mark.long
+# In the long suite real processes are killed at the same steps (tests/races), in half the time.
+@pytest.mark.soak
 @pytest.mark.parametrize("name", NAMES)
 def test_every_step(name: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = template(spark, tmp_path, name)
