@@ -14,6 +14,7 @@ from lakelog.delta import table_properties
 from lakelog.delta.lock import LOCKED
 from lakelog.delta.table_properties import IDENTITY, PREFIX
 from lakelog.errors import Conflict, InvalidRequest, NotFound, NotReady, TopicNotFound
+from lakelog.formats.arrow import as_pandas
 from lakelog.formats.csv import CsvOptions
 from lakelog.inputs.sources import FileOptions, requested
 from lakelog.latest import merge, status, verify, views
@@ -423,8 +424,8 @@ class Topic(LogRetention, SnapshotVerbs, QualityVerbs, CleaningVerbs):
         return self.latest(at).toArrow()
 
     def to_pandas(self, at: Point = None) -> pandas.DataFrame:
-        """`latest` as a pandas DataFrame in this process' memory; of the log: ``topic.read(…).toArrow().to_pandas()``."""
-        return self.to_arrow(at).to_pandas()
+        """`latest` as a pandas DataFrame in this process' memory; integers and booleans in pandas' types that know NA (``Int64``, ``boolean``)."""
+        return as_pandas(self.to_arrow(at))
 
     def to_polars(self, at: Point = None) -> polars.DataFrame:
         """`latest` as a polars DataFrame in this process' memory; of the log: ``polars.from_arrow(topic.read(…).toArrow())``.

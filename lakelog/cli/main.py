@@ -83,7 +83,11 @@ def append(
     delimiter: Delimiter = ",",
     encoding: Encoding = "utf-8",
     null: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Of CSV: the unquoted text that means NULL, '' for an empty field.")
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="Of CSV: the unquoted text that means NULL, '' for an empty field. A NULL value is a delete.",
+        ),
     ] = None,
     expected_offset: Annotated[
         list[str] | None, typer.Option(metavar="PARTITION:OFFSET", help="Refuse unless the partition's log ends there; may be repeated.")

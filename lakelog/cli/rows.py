@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import datetime
-import sys
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
 # A table on a screen ends here, with a word about the rest; JSON and CSV have every row.
 TABLE_ROWS = 100
+MUST_BE_QUOTED = re.compile(r'[",\r\n]')
 
 
 def frame(rows: DataFrame, form: str, *, limit: int | None = None, whole: bool = False) -> None:
@@ -42,13 +42,11 @@ def frame(rows: DataFrame, form: str, *, limit: int | None = None, whole: bool =
         for one in found:
             output.document(one)
     elif form == "csv":
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(names)
+        output.line(",".join(map(_csv_field, names)))
         for row in rows.toLocalIterator():
-            values = [spelled(value, kind) for value, kind in zip(row, kinds, strict=True)]
-            writer.writerow(
-                "" if value is None else output.cell(value) if isinstance(value, (bool, Decimal, dict, list)) else value for value in values
-            )
+            fields = [_csv_field(spelled(value, kind)) for value, kind in zip(row, kinds, strict=True)]
+            # A line without a character would be no record to most readers.
+            output.line(",".join(fields) or '""')
     else:
         found_rows = rows.collect() if limit is not None else rows.limit(TABLE_ROWS + 1).collect()
         shown = found_rows if limit is not None else found_rows[:TABLE_ROWS]
@@ -56,6 +54,14 @@ def frame(rows: DataFrame, form: str, *, limit: int | None = None, whole: bool =
         if len(shown) < len(found_rows):
             output.say(f"The first {TABLE_ROWS} rows; --limit N for another number, --format json or csv for all.")
     return None
+
+
+def _csv_field(value: Any) -> str:
+    """A field of CSV as append reads it: NULL is an empty field, empty text a quoted one; quoted where it must be."""
+    if value is None:
+        return ""
+    text = output.cell(value) if isinstance(value, (bool, Decimal, dict, list)) else str(value)
+    return text if text and not MUST_BE_QUOTED.search(text) else '"' + text.replace('"', '""') + '"'
 
 
 def spelled(value: Any, kind: Any) -> Any:

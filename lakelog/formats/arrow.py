@@ -13,6 +13,7 @@ from lakelog.errors import InvalidRequest
 from lakelog.formats.files import read_by
 
 if TYPE_CHECKING:
+    import pandas
     import pyarrow
     from pyspark.sql import DataFrame, SparkSession
 
@@ -61,11 +62,23 @@ def _table(source: Any) -> tuple[pyarrow.Table, Sequence[str | None]]:
         raise InvalidRequest(f"The frame cannot be taken over: {str(error).splitlines()[0][:300]}.") from error
 
 
-def _from_pandas(source: Any) -> tuple[pyarrow.Table, Sequence[str | None]]:
-    """A pandas DataFrame without its index. NaN stays NaN in columns of floats; elsewhere it is NULL, as NA and NaT are, but a delete is not
-    guessed from them."""
+def as_pandas(table: pyarrow.Table) -> pandas.DataFrame:
+    """A table as a pandas DataFrame: integers and booleans in pandas' types that know NA (``Int64``, ``boolean``), NULL or not, so that a column
+    has the same type whatever it holds, and none is rounded to a float; times with their zone, decimals as `Decimal`."""
+    import pandas
     import pyarrow
 
+    nullable = {getattr(pyarrow, f"int{bits}")(): getattr(pandas, f"Int{bits}Dtype")() for bits in (8, 16, 32, 64)}
+    return table.to_pandas(types_mapper={**nullable, pyarrow.bool_(): pandas.BooleanDtype()}.get)
+
+
+def _from_pandas(source: Any) -> tuple[pyarrow.Table, Sequence[str | None]]:
+    """A pandas DataFrame, with an index that has a name. NaN stays NaN in columns of floats; elsewhere it is NULL, as NA and NaT are, but a delete
+    is not guessed from them."""
+    import pyarrow
+
+    if any(name is not None for name in source.index.names):
+        source = source.reset_index()
     arrays, problems = [], []
     for place in range(source.shape[1]):
         column = source.iloc[:, place]

@@ -6,6 +6,7 @@ Python's csv module reads, strictly: a quote that is not closed, or text after a
 from __future__ import annotations
 
 import codecs
+import contextlib
 import csv
 import functools
 import io
@@ -96,7 +97,7 @@ def header(spark: SparkSession, paths: Sequence[str], options: CsvOptions) -> tu
     first = lines.filter(F.length("t") > 0).select("line", "src").limit(1).collect()
     if not first:
         raise InvalidRequest(f"{paths[0]}: a CSV file begins with a line of column names.")
-    src = str(first[0]["src"])
+    src = re.sub("^file:/+", "/", str(first[0]["src"]))
     try:
         text = codecs.getincrementaldecoder(options.codec)().decode(bytes(first[0]["line"])).rstrip("\r\n")
         names = next(csv.reader([text], delimiter=options.delimiter, strict=True))
@@ -105,17 +106,29 @@ def header(spark: SparkSession, paths: Sequence[str], options: CsvOptions) -> tu
             f"{src}, line 1: is not {options.encoding} text. Name the encoding (--encoding cp1252, for example)."
         ) from error
     except csv.Error as error:
-        raise InvalidRequest(f"{src}, line 1: the column names cannot be read: {error}.") from error
-    others = [(len(next(csv.reader([text], delimiter=other))), other) for other in DELIMITERS]
-    if len(names) == 1 and max(others)[0] > 1:
-        raise InvalidRequest(
-            f"{src}: its first line has no {options.delimiter!r}: it looks like one of {max(others)[0]} columns with another delimiter. Name it:"
-            f" delimiter={max(others)[1]!r} (--delimiter)."
-        )
+        raise InvalidRequest(f"{src}, line 1: the column names cannot be read: {error}.{_other_delimiter(text, options)}") from error
+    hint = _other_delimiter(text, options)
+    if len(names) == 1 and hint:
+        raise InvalidRequest(f"{src}: its first line has no {options.delimiter!r}.{hint}")
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated or "" in names:
-        raise InvalidRequest(f"{src}, line 1: " + (f"the column {repeated[0]!r} is named twice." if repeated else "a column has no name."))
+        nameless = "column {} has no name.".format(names.index("") + 1 if "" in names else 0)
+        if names[0] == "":
+            nameless += " pandas writes its index so: write the file with to_csv(…, index=False), or name the index."
+        raise InvalidRequest(f"{src}, line 1: " + (f"the column {repeated[0]!r} is named twice." if repeated and repeated[0] else nameless))
     return names, src
+
+
+def _other_delimiter(text: str, options: CsvOptions) -> str:
+    """A sentence where the first line looks like columns with another delimiter than the one named."""
+    found: list[tuple[int, str]] = []
+    for other in DELIMITERS:
+        with contextlib.suppress(csv.Error):
+            found.append((len(next(csv.reader([text], delimiter=other, strict=True))), other))
+    columns, delimiter = max(found, default=(1, ""))
+    if columns == 1 or delimiter == options.delimiter:
+        return ""
+    return f" It looks like one of {columns} columns with another delimiter. Name it: delimiter={delimiter!r} (--delimiter)."
 
 
 # ---- within Spark's tasks ----

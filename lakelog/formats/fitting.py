@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
     from pyspark.sql.types import DataType, StructType
 
+# Types of numbers, beside DECIMAL; and what looks like one with a decimal comma.
+NUMBERS, COMMA = ("tinyint", "smallint", "int", "bigint", "float", "double"), r"\A\s*[+-]?\d+,\d+\s*\z"
 WIDER = {"tinyint": 1, "smallint": 2, "int": 3, "bigint": 4}
 
 
@@ -45,7 +47,12 @@ def fitted(column: Column, have: DataType, want: DataType | str, name: str, *, t
             unread = unread | ~not_rounded(column, cast, want)
         elif target in ("float", "double"):
             unread = unread | ~spells_number(column, cast)
-        return cast, F.when(column.isNotNull() & unread, F.concat(F.lit(f"{name} should be {target} but is "), F.substring(column, 1, 60)))
+        hint = F.when(F.lit(isinstance(want, DecimalType)) & cast.isNotNull(), ": it has more decimal places than that")
+        hint = hint.when(
+            F.lit(target in NUMBERS or isinstance(want, DecimalType)) & column.rlike(COMMA), ": write a decimal point, not a comma"
+        )
+        says = F.concat(F.lit(f"{name} should be {target} but is "), F.substring(column, 1, 60), F.coalesce(hint, F.lit("")))
+        return cast, F.when(column.isNotNull() & unread, says)
     if source == "binary" and target == "string":
         return column.cast("string"), F.when(~F.is_valid_utf8(column.cast("string")), F.lit(f"{name} is not UTF-8 text"))
     if WIDER.get(source, 9) < WIDER.get(target, 0):
@@ -71,7 +78,8 @@ def fitted(column: Column, have: DataType, want: DataType | str, name: str, *, t
             return column, None
     if isinstance(have, StructType) and isinstance(want, StructType):
         return _fitted_struct(column, have, want, name)
-    raise InvalidRequest(f"Column {name} is {source}, the topic has {target}. Cast it before the append.", column=name)
+    gaps = " pandas makes double of whole numbers where one is missing: astype('Int64')." if source == "double" and target in WIDER else ""
+    raise InvalidRequest(f"Column {name} is {source}, the topic has {target}. Cast it before the append.{gaps}", column=name)
 
 
 def _fitted_struct(column: Column, have: StructType, want: StructType, name: str) -> tuple[Column, Column | None]:

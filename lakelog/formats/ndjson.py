@@ -16,6 +16,8 @@ from lakelog.model.records import RECORD_FIELDS, Types, first_problem, from_ms, 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+# How a record is written whose fields lie flat.
+FORM = 'The fields of key and value go inside them: {"key": {…}, "value": {…}}; frames, CSV and Parquet may have them as flat columns.'
 # Records of this process are handed to Spark so many at a time.
 BATCH = 100_000
 # The second field of a framed line. No line can know it.
@@ -71,7 +73,7 @@ def from_lines(lines: DataFrame, types: Types, *, raw: bool = False) -> DataFram
     problem = problem.when(lone_surrogate(F.col("text")), "has half of a surrogate pair (\\ud800 to \\udfff), which is no text")
     problem = problem.when(
         F.size(unknown) > 0,
-        F.concat(F.lit("has an unknown field "), F.element_at(unknown, 1), F.lit(f"; a record has {', '.join(RECORD_FIELDS)}")),
+        F.concat(F.lit("has an unknown field "), F.element_at(unknown, 1), F.lit(f"; a record has {', '.join(RECORD_FIELDS)}. {FORM}")),
     )
     problem = problem.when(~F.array_contains("names", "key"), "has no key")
     problem = first_problem([problem, key_problem, value_problem, headers_problem, flag_problem, part_problem, expected_problem])

@@ -1,7 +1,8 @@
 """The types of a topic taken from data that it is to hold: a file, a folder of them, or a frame.
 
 Frames and Parquet files say their types. CSV and NDJSON are read as a whole: a column gets the narrowest of BIGINT, DECIMAL, DOUBLE, BOOLEAN,
-DATE, TIMESTAMP that holds each of its texts and gives them back as they were (``007`` is STRING), else STRING; one without a value is STRING.
+DATE, TIMESTAMP that holds each of its texts and gives them back as they were (``007`` is STRING; Python's ``True`` is BOOLEAN), else STRING;
+one without a value is STRING.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from lakelog.delta import tables
 from lakelog.errors import InvalidRequest
 from lakelog.formats import arrow, csv
 from lakelog.formats.csv import CsvOptions
+from lakelog.formats.ndjson import FORM
 from lakelog.inputs.sources import FileOptions, file_format, readable
 from lakelog.model.config import did_you_mean
 from lakelog.model.names import quoted
@@ -154,7 +156,7 @@ def _of_csv(spark: SparkSession, paths: Sequence[str], how: FileOptions) -> Stru
     )
     found = frame.agg(problem.alias("problem"), *_facts(texts.values())).collect()[0]
     if found["problem"] is not None:
-        raise InvalidRequest(f"{found['problem']}.")
+        raise InvalidRequest(f"{_shown(found['problem'])}.")
     typed = ", ".join(f"{quoted(name)} {_narrowest(found, index)}" for index, name in enumerate(names))
     return cast(StructType, StructType.fromDDL(typed))
 
@@ -173,7 +175,7 @@ def _facts(texts: Any) -> Iterator[Column]:
             F.count(F.when(text.rlike(FRACTION), 1)).alias("decimal"),
             F.max(digits).alias("digits"), F.max(fraction).alias("scale"),
             F.count(F.when(text.rlike(FLOATING), text.try_cast("double"))).alias("double"),
-            F.count(F.when(text.isin("true", "false"), 1)).alias("boolean"),
+            F.count(F.when(text.isin("true", "false", "True", "False"), 1)).alias("boolean"),
             F.count(F.when(text.rlike(DAY), text.try_cast("date"))).alias("date"),
             F.count(F.when(text.rlike(MOMENT), text.try_cast("timestamp"))).alias("timestamp"),
         ).alias(f"f{index}")  # fmt: skip
@@ -201,13 +203,15 @@ def _of_ndjson(spark: SparkSession, paths: Sequence[str]) -> StructType:
     broken = F.min(F.when(F.col("json").isNull(), F.concat("src", F.lit(": "), F.substring("text", 1, 60))))
     found = lines.agg(broken.alias("broken"), F.schema_of_variant_agg("json").alias("seen")).collect()[0]
     if found["broken"] is not None:
-        raise InvalidRequest(f"{found['broken']} is not a line of JSON.")
+        raise InvalidRequest(f"{_shown(found['broken'])} is not a line of JSON.")
     if not str(found["seen"]).startswith("OBJECT<"):
-        raise InvalidRequest(f"{paths[0]}: NDJSON is a JSON object a line; here is {found['seen']}.")
+        raise InvalidRequest(f"{_shown(paths[0])}: NDJSON is a JSON object a line; here is {found['seen']}.")
     seen = str(found["seen"]).replace("OBJECT<", "STRUCT<")
     schema = cast(StructType, cast(StructType, StructType.fromDDL(f"x {seen}"))["x"].dataType)
     if "key" not in schema.names:
-        raise InvalidRequest(f"{paths[0]}: a record in NDJSON has a field key, with the key in it. Fields: {', '.join(schema.names)}.")
+        raise InvalidRequest(
+            f"{_shown(paths[0])}: a record in NDJSON has a field key, with the key in it. {FORM} Fields: {', '.join(schema.names)}."
+        )
     schema = StructType([field for field in schema.fields if field.name in ("key", "value")])
     schema = _in_order(schema, [json.loads(row["text"]) for row in lines.limit(100).collect()])
     leaves = [path for path, kind in _leaves(schema, ()) if isinstance(kind, StringType)]
@@ -217,6 +221,11 @@ def _of_ndjson(spark: SparkSession, paths: Sequence[str]) -> StructType:
         facts = lines.agg(*_facts(texts)).collect()[0]
         typed = {path: kind for index, path in enumerate(leaves) if (kind := _narrowest(facts, index)) in ("date", "timestamp")}
     return _typed(schema, (), typed)
+
+
+def _shown(place: str) -> str:
+    """A place on this machine as people name it."""
+    return re.sub("^file:/+", "/", place)
 
 
 def _leaves(schema: StructType, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], DataType]]:

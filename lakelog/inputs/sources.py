@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 FORMATS = {"ndjson": "ndjson", "jsonl": "ndjson", "json": "ndjson", "csv": "csv", "parquet": "parquet"}
 ORDER = ("src", "block", "row_order")
+# Columns of `Topic.latest` that an append gives itself.
+TOLD = ("_offset", "_version")
 # Signs of Hadoop's patterns.
 PATTERN = re.compile(r"([\[\]{}*?\\])")
 # Columns put beside those of a frame or file, whose fields may have any name.
@@ -186,6 +188,36 @@ def _tick(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def _require_known(names: Sequence[str], types: Types, *, flat: bool) -> None:
+    """Refuse columns that are no part of a record, or none for the key.
+
+    Raises:
+        InvalidRequest: naming them, and those that are known.
+    """
+    from pyspark.sql.types import StructType
+
+    known: tuple[str, ...] = (*RECORD_FIELDS, *KAFKA_FIELDS)
+    if flat:
+        keys = types.key.names if isinstance(types.key, StructType) else []
+        values = types.value.names if isinstance(types.value, StructType) else ["value"]
+        missing = [name for name in keys if name not in names] if keys else ["key"]
+        if missing:
+            near = [name for name in names if name.strip().lower() == missing[0].lower()]
+            hint = f" The column {near[0]!r} must be called {missing[0]!r}." if near else ""
+            raise InvalidRequest(
+                f"The records have no column {', '.join(missing)}: every record of a topic has a key.{hint} Columns: {', '.join(names)}."
+            )
+        known = (*keys, *values, *FLAT_FIELDS)
+    unknown = [name for name in names if name not in known]
+    if unknown and all(name in TOLD for name in unknown):
+        raise InvalidRequest(
+            f"Columns that lakelog gives are no part of a record: leave out {', '.join(unknown)}. Nothing was written.", columns=unknown
+        )
+    if unknown:
+        hint = did_you_mean(unknown[0], known)
+        raise InvalidRequest(f"Unknown column {unknown[0]}.{hint} Known here: {', '.join(known)}.", columns=unknown)
+
+
 def _request(frame: DataFrame, schema: StructType, types: Types, *, text: bool, nulls_stated: bool = True, raw: bool = False) -> DataFrame:
     """A frame with `SRC` and `BLOCK` in front of its own columns, checked against the topic and brought to the request's columns.
 
@@ -194,22 +226,8 @@ def _request(frame: DataFrame, schema: StructType, types: Types, *, text: bool, 
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
 
-    known: tuple[str, ...]
-    if "key" in schema.names:
-        known, prefix = (*RECORD_FIELDS, *KAFKA_FIELDS), ""
-    else:
-        keys = types.key.names if isinstance(types.key, StructType) else []
-        values = types.value.names if isinstance(types.value, StructType) else ["value"]
-        missing = [name for name in keys if name not in schema.names] if keys else ["key"]
-        if missing:
-            near = [name for name in schema.names if name.strip().lower() == missing[0].lower()]
-            hint = f" The column {near[0]!r} must be called {missing[0]!r}." if near else ""
-            raise InvalidRequest(f"The records have no column {', '.join(missing)}: every record of a topic has a key.{hint}")
-        known, prefix = (*keys, *values, *FLAT_FIELDS), "_"
-    unknown = [name for name in schema.names if name not in known]
-    if unknown:
-        hint = did_you_mean(unknown[0], known)
-        raise InvalidRequest(f"Unknown column {unknown[0]}.{hint} Known here: {', '.join(known)}.", columns=unknown)
+    prefix = "" if "key" in schema.names else "_"
+    _require_known(schema.names, types, flat=bool(prefix))
     problems: list[Column] = []
 
     def taken(name: str, kind: DataType | str) -> Column:

@@ -73,13 +73,17 @@ def _window_problem(now: int, config: TopicConfig) -> Column:
 
     before, after = config.number("message.timestamp.before.max.ms"), config.number("message.timestamp.after.max.ms")
     ms = F.unix_millis("timestamp")
-    outside = F.lit(False)
-    if before < LONG_MAX:
-        outside = outside | (ms < F.lit(now - before))
-    if after < LONG_MAX:
-        outside = outside | (ms > F.lit(min(now + after, LONG_MAX)))
-    says = f"INVALID_TIMESTAMP\ttimestamp lies outside message.timestamp.before.max.ms={before} and after.max.ms={after} around {now}: "
-    return F.when((ms != -1) & outside, F.concat(F.lit(says), ms.cast("string")))
+    problem = F.when(F.lit(False), "")
+    bounds = [("before", ms < F.lit(now - before), before)] if before < LONG_MAX else []
+    bounds += [("after", ms > F.lit(min(now + after, LONG_MAX)), after)] if after < LONG_MAX else []
+    for side, outside, span in bounds:
+        setting = f"message.timestamp.{side}.max.ms"
+        says = F.concat(
+            F.lit("INVALID_TIMESTAMP\ttimestamp "), ms.cast("string"), F.lit(" ("), F.date_format(F.col("timestamp"), "yyyy-MM-dd HH:mm:ss"),
+            F.lit(f") lies more than {setting}={span} {side} now, which is {now}: correct it, or raise that setting"),
+        )  # fmt: skip
+        problem = problem.when((ms != -1) & outside, says)
+    return problem
 
 
 @dataclass(frozen=True)

@@ -49,8 +49,8 @@ class Lake(LakeSnapshots, LakeImport):
 
     Opening a lake reads nothing; the first topic makes the root a lake.
 
-    ``Lake("./lake")``, without a session, answers what only reads, and starts no Java: `topics`, `topic`, `describe`, and of its topics
-    ``describe``, ``status``, ``latest``, ``deleted``, ``read``, with rows as `native.rows.Rows`; and `sql` by DuckDB. Needs the extra ``native``.
+    ``Lake("./lake")``, without a session, answers what only reads, and starts no Java: `topics`, `topic`, `describe`, `snapshots`, `sql` by
+    DuckDB, and of its topics what `native.topic.NativeTopic` has, with rows as `native.rows.Rows`. Needs the extra ``native``.
 
     Args:
         spark: the session that does the work; on Databricks the one given, else for example `local_session`'s. None, or the root in its place,
@@ -406,7 +406,8 @@ class Lake(LakeSnapshots, LakeImport):
             raise InvalidRequest(f"The query is wrong: {first}", name="INVALID_QUERY") from error
 
     def _native(self, name: str) -> NativeTopic:
-        return NativeTopic(self.root, name, self.clock, self._own.defaults)
+        verbs = frozenset(verb for verb in dir(Topic) if not verb.startswith("_"))
+        return NativeTopic(self.root, name, self.clock, self._own.defaults, verbs)
 
     def _selects(self, name: str, at: At) -> dict[str, str]:
         """A topic's views as SELECTs, by name; a version of silver that cannot be read is not found."""

@@ -133,5 +133,6 @@ def door(existing: Sequence[str]) -> Iterator[None]:
             raise NotFound(f"{first} Views: {', '.join(existing) or 'none'}.", name="UNKNOWN_TABLE", existing=list(existing)) from error
         raise InvalidRequest(f"The query is wrong: {first}", name="INVALID_QUERY") from error
     except duckdb.Error as error:
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise InvalidRequest(f"The query is wrong: {first}", name="INVALID_QUERY") from error
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        near = next((f" {line.strip()}." for line in lines[1:] if line.startswith("Candidate bindings")), "")
+        raise InvalidRequest(f"The query is wrong: {lines[0]}{near}", name="INVALID_QUERY") from error

@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from lakelog.formats.arrow import as_pandas
 from lakelog.model.kinds import Kind, struct
 
 if TYPE_CHECKING:
+    import pandas
     import pyarrow
 
 ATOMIC = {
@@ -76,6 +78,10 @@ class Rows:
             return pyarrow.table({field.name: pyarrow.array([], arrow_of(field.dataType)) for field in self.schema.fields})
         found = pyarrow.Table.from_batches(batches)
         return found.cast(pyarrow.schema([(field.name, plain_type(field.type)) for field in found.schema]))
+
+    def toPandas(self) -> pandas.DataFrame:
+        """The rows as a pandas DataFrame, in the types of `Topic.to_pandas`."""
+        return as_pandas(self.toArrow())
 
     def _batches(self) -> Iterator[pyarrow.RecordBatch]:
         return (batch for batch in self.read(self.ordered, self.most) if batch.num_rows)

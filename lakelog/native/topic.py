@@ -11,6 +11,7 @@ from lakelog.cleaning.segments import cleaning_status
 from lakelog.delta import table_properties
 from lakelog.delta.table_properties import IDENTITY, PREFIX
 from lakelog.errors import NotReady, OffsetOutOfRange, TopicNotFound
+from lakelog.formats.arrow import as_pandas
 from lakelog.latest.status import status_of
 from lakelog.model import config, kinds
 from lakelog.model.config import TopicConfig
@@ -50,6 +51,8 @@ class NativeTopic:
     name: str
     clock: Callable[[], int]
     lake_defaults: Callable[[], Mapping[str, str]]
+    # What a topic with a session answers.
+    verbs: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         self.bronze = TableRef.of(self.root, self.name, "bronze")
@@ -57,8 +60,8 @@ class NativeTopic:
         self.refresh()
 
     def __getattr__(self, verb: str) -> Any:
-        if verb.startswith("_"):
-            raise AttributeError(verb)
+        if verb.startswith("_") or verb not in self.__dict__.get("verbs", ()):
+            raise AttributeError(f"'Topic' object has no attribute {verb!r}")
         raise needs_spark(f"topic.{verb}", self.root)
 
     def __repr__(self) -> str:
@@ -133,8 +136,8 @@ class NativeTopic:
         return self.latest(at).toArrow()
 
     def to_pandas(self, at: At = None) -> pandas.DataFrame:
-        """`latest` as a pandas DataFrame."""
-        return self.to_arrow(at).to_pandas()
+        """As `Topic.to_pandas`."""
+        return as_pandas(self.to_arrow(at))
 
     def read(self, partition: int | None = None, offset: int | None = None, limit: int | None = None) -> Rows:
         """As `Topic.read`, as rows of this process.

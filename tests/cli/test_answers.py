@@ -164,3 +164,35 @@ def test_a_topic_like_a_file_shows_its_types_before_they_are_kept(here: Path, cl
     assert (missing.code, missing.out) == (5, "")
     assert "nothing.csv: there is no such file" in missing.err
     assert cli("topic create t --key-columns a").code == 2
+
+
+def test_what_is_printed_as_csv_can_be_appended_as_it_was(here: Path, cli: Cli) -> None:
+    """Empty text is quoted, NULL is not: otherwise a record's way out and in would delete."""
+    cli("topic create t --key 'id STRING' --value 'a STRING, b STRING, n DECIMAL(5,2), f BOOLEAN, l ARRAY<INT>'")
+    first = {"a": "", "b": None, "n": "1.50", "f": True, "l": [1, 2]}
+    values = [first, {"a": '"', "b": ",", "n": None, "f": None, "l": None}, {"a": "\n", "b": "\r", "n": None, "f": False, "l": None}]
+    (here / "t.ndjson").write_text("".join(json.dumps({"key": {"id": f"k{index}"}, "value": one}) + "\n" for index, one in enumerate(values)))
+    assert cli("append t t.ndjson").code == cli("merge t").code == 0
+    columns = "id, a, b, n, f"
+    found = cli(f"sql 'SELECT {columns} FROM t ORDER BY id' --engine duckdb --format csv").out
+    assert found == 'id,a,b,n,f\nk0,"",,1.50,true\nk1,"""",",",,\nk2,"\n","\r",,false\n'
+    assert cli("latest t --format csv --limit 1").out.splitlines()[1].startswith('k0,"",,1.50,true,"[1, 2]",0,0,')
+    (here / "back.csv").write_bytes(found.encode())
+    cli("topic create again --key 'id STRING' --value 'a STRING, b STRING, n DECIMAL(5,2), f BOOLEAN'")
+    assert cli("append again back.csv").code == cli("merge again").code == 0
+    assert cli(f"sql 'SELECT {columns} FROM again ORDER BY id' --engine duckdb --format csv").out == found
+    assert cli("sql 'SELECT NULL AS x' --engine duckdb --format csv").out == 'x\n""\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (",id\n0,1\n", "column 1 has no name. pandas writes its index so: write the file with to_csv(…, index=False)"),
+        ("id,\n0,1\n", "column 2 has no name."),
+        ('"id";"name"\n1;2\n', "It looks like one of 2 columns with another delimiter. Name it: delimiter=';' (--delimiter)."),
+    ],
+)
+def test_a_first_line_that_is_none_says_what_it_looks_like(here: Path, cli: Cli, text: str, says: str) -> None:
+    (here / "a.csv").write_text(text)
+    found = cli("topic create t --like a.csv --key-columns id --yes")
+    assert (found.code, f"Error (INVALID_REQUEST): {here}/a.csv" in found.err, says in found.err) == (2, True, True), found.err

@@ -164,6 +164,19 @@ def test_the_latest_table_comes_out_as_arrow_pandas_and_polars(house: Lake) -> N
     assert topic.to_pandas(at=1)["s"].tolist() == ["old"]
     assert topic.read().toArrow().num_rows == 2
     assert topic.to_polars()["s"].to_list() == ["new"]
+    numbers = house.create_topic("numbers", key="id BIGINT", value="n BIGINT, b BOOLEAN")
+    large = pandas.DataFrame(
+        {"n": pandas.array([2**53 + 1, None], dtype="Int64"), "b": [True, None]}, index=pandas.Index([1, 2], name="id")
+    )
+    numbers.append(large)
+    numbers.merge()
+    found = numbers.to_pandas().sort_values("id")
+    assert (found["n"].tolist(), found["b"].tolist()) == ([2**53 + 1, pandas.NA], [True, pandas.NA]), "no integer is rounded"
+    numbers.append(found[["id", "n", "b"]])
+    with pytest.raises(InvalidRequest, match="leave out _offset, _version"):
+        numbers.append(found)
+    with pytest.raises(InvalidRequest, match=r"n is double, the topic has bigint.*astype\('Int64'\)"):
+        numbers.append(pandas.DataFrame({"id": [1, 2], "n": [1, None]}))
     topic.append(polars.DataFrame({"id": [2], "s": ["x"]}))
     topic.append(polars.DataFrame({"id": [3], "s": ["x"]}).lazy())
     assert topic.ends() == {0: 4}

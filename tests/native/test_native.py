@@ -83,6 +83,16 @@ def test_what_needs_spark_says_how_to_give_one(root: str) -> None:
     assert lake.sql("SELECT id FROM orders ORDER BY id", engine="duckdb").collect() == [(0,), (1,)]
 
 
+def test_what_no_topic_has_is_no_matter_of_spark(root: str) -> None:
+    topic = Lake(root).topic("orders")
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        topic.nonsense  # noqa: B018
+    assert getattr(topic, "nonsense", 5) == 5
+    found = topic.to_pandas()
+    assert (found.dtypes["id"].name, found.dtypes["_version"].name) == ("Int32", "Int64"), "the same whether a value is missing or not"
+    assert topic.latest().toPandas().equals(found)
+
+
 def test_what_is_not_there_is_named_as_through_spark(root: str, tmp_path: Path) -> None:
     with pytest.raises(TopicNotFound, match="Did you mean orders"):
         Lake(root).topic("order")
