@@ -77,6 +77,8 @@ def restored(result: Restored, *, line: Callable[[str], None] = line) -> None:
         line(f"  {leave} the log for quarantine{spans(result.leaving)}")
     if result.anew:
         line(f"  the log starts anew there in partition {', '.join(map(str, result.anew))}: it no longer holds every row of the snapshot")
+    if result.replay:
+        line(f"  the next merge replays {count(result.replay_records, 'record')}{spans(result.replay)}")
     if result.readers:
         line(f"  readers that have read what leaves the log: {', '.join(result.readers)}")
     if result.later:
