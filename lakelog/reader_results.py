@@ -109,7 +109,8 @@ class Truncated(Result):
     """A log truncated to a snapshot, or with ``dry_run`` what that would do.
 
     ``from_offsets`` and ``to_offsets``: partition to the log start before and after; ``records`` and ``octets`` (of the files) leave the log,
-    ``segments`` as whole directories. ``blockers``: who still needs what would go, a sentence each (a dry run tells them, else it is refused).
+    ``segments`` as whole directories. ``blockers``: who still needs what would go, a sentence each; with any of them it is refused, and a dry run
+    tells so: ``refusal`` has the words.
     """
 
     topic: str
@@ -121,6 +122,7 @@ class Truncated(Result):
     segments: int
     blockers: list[str]
     dry_run: bool
+    refusal: str | None = None
 
 
 @dataclass(frozen=True)

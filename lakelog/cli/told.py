@@ -1,4 +1,4 @@
-"""Answers about sources, runs, snapshots, restores, maintenance, cleaning and quality as text."""
+"""Answers about sources, runs, snapshots, restores, truncations, maintenance, cleaning and quality as text."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from lakelog.cli.output import cell, count, line, say, spans, table
 if TYPE_CHECKING:
     from lakelog.cleaning_results import Cleaned, Erased, Explained, ExplainedRecord, RecordsDeleted, SegmentCleaning, WhatIf
     from lakelog.quality_results import Dropped, Initialized, Requeued, Verdict
+    from lakelog.reader_results import Truncated
     from lakelog.results import Maintained, Restored, Snapshot, SnapshotDeleted
     from lakelog.running_results import Step, Taken
 
@@ -160,6 +161,18 @@ def _segment(segment: SegmentCleaning) -> str:
         if segment.kept_because in (None, "not-selected")
         else f"kept ({segment.kept_because})"
     )
+
+
+def truncated(result: Truncated) -> None:
+    """One line about a log that was truncated, or would be; where that would be refused, the refusal first."""
+    starts = ", ".join(f"{index}: {start} (from {result.from_offsets[index]})" for index, start in result.to_offsets.items())
+    segments = f", {count(result.segments, 'segment')} as whole directories" if result.segments else ""
+    what = f"{count(result.records, 'record')} ({count(result.octets, 'octet')}{segments})"
+    if result.refusal is not None:
+        line(f"{result.topic}: would be refused (LOG_HELD): {result.refusal}")
+        line(f"  were it not needed: {what} would go, and the log would start at {starts}")
+    else:
+        line(f"{result.topic}: {'would remove' if result.dry_run else 'removed'} {what}; the log starts at {starts}")
 
 
 def records_deleted(result: RecordsDeleted) -> None:

@@ -7,9 +7,11 @@ import dataclasses
 import pytest
 
 from lakelog.cli import told
+from lakelog.reader_results import Truncated
 from lakelog.results import Restored
 
 RESTORED = Restored("orders", "friday", "0@5", 2, "keep", 0, {0: 8}, {}, [], [], [], replay={0: (5, 8)}, replay_records=3)
+TRUNCATED = Truncated("orders", "friday", {0: 0}, {0: 5}, 5, 120, 0, [], True)
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
@@ -20,3 +22,18 @@ def test_a_restore_that_keeps_the_log_tells_what_the_next_merge_replays(dry_run:
     assert lines[-1] == "  the next merge replays 3 records: offsets [5, 8) of partition 0"
     told.restored(dataclasses.replace(RESTORED, replay={}, replay_records=0))
     assert "replays" not in capsys.readouterr().out
+
+
+def test_a_truncation_that_would_be_refused_is_told_so(capsys: pytest.CaptureFixture[str]) -> None:
+    refusal = "the log is still needed below the snapshot friday: the group slow is at offset 1 of partition 0. Nothing was changed."
+    told.truncated(dataclasses.replace(TRUNCATED, blockers=["the group slow is at offset 1 of partition 0"], refusal=refusal))
+    assert capsys.readouterr().out.splitlines() == [
+        f"orders: would be refused (LOG_HELD): {refusal}",
+        "  were it not needed: 5 records (120 octets) would go, and the log would start at 0: 5 (from 0)",
+    ]
+    told.truncated(TRUNCATED)
+    told.truncated(dataclasses.replace(TRUNCATED, dry_run=False, segments=1))
+    assert capsys.readouterr().out.splitlines() == [
+        "orders: would remove 5 records (120 octets); the log starts at 0: 5 (from 0)",
+        "orders: removed 5 records (120 octets, 1 segment as whole directories); the log starts at 0: 5 (from 0)",
+    ]
