@@ -217,9 +217,9 @@ class SnapshotVerbs:
             Conflict: other writers were first again and again.
             After any of them nothing was changed.
 
-        Cost: lists of files and control rows; the records that leave the log are copied, those to be replayed counted. It does not grow with the number of keys, unless the
-        log was cleaned (then offsets are compared), or the snapshot is a copy (then it is copied back). A dry run compares the two states key
-        by key. (SEMANTICS 99, 102, Q19)
+        Cost: lists of files and control rows; the records that leave the log are copied, those to be replayed are counted. It does not grow with
+        the number of keys, unless the log was cleaned (then offsets are compared), or the snapshot is a copy (then it is copied back). A dry run
+        compares the two states key by key. (SEMANTICS 99, 102, Q19)
         """
         if log not in (plan.TRUNCATE, plan.KEEP):
             raise InvalidRequest(f"log={log!r}: it is truncate or keep. Nothing was changed.")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakelog.cli.main import main
 from lakelog.cli import shell as shells
+from lakelog.cli.main import main
 from lakelog.cli.shell import Shell, is_whole, statements
 from tests.conftest import Answer
 
@@ -54,7 +54,9 @@ def test_a_line_that_begins_neither_a_verb_nor_a_query_is_refused(line: str, hin
     calls = Calls()
     assert Shell(calls, [], VERBS).run(line) == 2
     told = capsys.readouterr().err
-    assert told.startswith(f"Error (NOT_A_QUERY): {line.split()[0]} is neither a verb nor the beginning of a query.{hint and ' ' + hint} A query")
+    assert told.startswith(
+        f"Error (NOT_A_QUERY): {line.split()[0]} is neither a verb nor the beginning of a query.{hint and ' ' + hint} A query"
+    )
     assert "help tells more" in told and ("Did you mean" in told) == bool(hint)
     assert calls == []
 
@@ -82,7 +84,10 @@ def test_a_script_that_fails_names_the_line(cli: Callable[..., Answer], tmp_path
     assert "Did you mean select?" in answer.err and answer.err.splitlines()[-1] == "The script ended at line 4: selct *"
     answer = cli(f"--root {tmp_path}/lake shell --engine duckdb", stdin=f"help\nSELECT 1,\n  2\nFROM {'orders, ' * 20} orders;\nhelp\n")
     assert answer.code == 5
-    assert answer.err.splitlines()[-1] == "The script ended at line 2: SELECT 1, 2 FROM orders, orders, orders, orders, orders, orders, orders, …"
+    assert (
+        answer.err.splitlines()[-1]
+        == "The script ended at line 2: SELECT 1, 2 FROM orders, orders, orders, orders, orders, orders, orders, …"
+    )
 
 
 def test_what_completes_without_a_lake() -> None:
