@@ -6,9 +6,10 @@ import dataclasses
 
 import pytest
 
-from lakelog.cli import told
+from lakelog.cli import output, told
 from lakelog.reader_results import Truncated
 from lakelog.results import Restored
+from lakelog.status_results import CleaningStatus
 
 RESTORED = Restored("orders", "friday", "0@5", 2, "keep", 0, {0: 8}, {}, [], [], [], replay={0: (5, 8)}, replay_records=3)
 TRUNCATED = Truncated("orders", "friday", {0: 0}, {0: 5}, 5, 120, 0, [], True)
@@ -37,3 +38,19 @@ def test_a_truncation_that_would_be_refused_is_told_so(capsys: pytest.CaptureFix
         "orders: would remove 5 records (120 octets); the log starts at 0: 5 (from 0)",
         "orders: removed 5 records (120 octets, 1 segment as whole directories); the log starts at 0: 5 (from 0)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("cleaning", "said"),
+    [
+        (CleaningStatus(18, 1.0, 0, 0), "the log holds 18 octets, 100% of the closed segments not cleaned yet"),
+        (CleaningStatus(18, 0.0, 0, 0), "the log holds 18 octets, nothing to clean now"),
+        (CleaningStatus(18, 0.0, 0, 2), "the log holds 18 octets, 2 tombstones due"),
+        (
+            CleaningStatus(18, 0.0, 0, 0, 60_000, 40, 18),
+            "the log holds 18 octets, nothing to clean now, last clean 60 s ago: 40 -> 18 octets",
+        ),
+    ],
+)
+def test_what_there_is_to_clean_is_told_without_alarm(cleaning: CleaningStatus, said: str) -> None:
+    assert output.cleaning(cleaning) == said
