@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakelog.errors import InvalidRequest
-from lakelog.results import Result
-from lakelog.status_results import CleaningStatus
+from lakelog.results import Result, TopicDescription
+from lakelog.status_results import CleaningStatus, TopicStatus
 
 
 @dataclass(frozen=True)
@@ -139,3 +139,25 @@ class Exported(Result):
     records: int
     files: int
     octets: int
+
+
+@dataclass(frozen=True)
+class Imported(TopicDescription):
+    """A topic made of an export: its description, the latest table's ``live`` rows and ``tombstones``, the log from ``starts`` to ``ends``.
+
+    ``unmerged_records``: how many of the log's records the next merge folds into the latest table.
+    """
+
+    live: int
+    tombstones: int
+    starts: dict[int, int]
+    ends: dict[int, int]
+    unmerged_records: int
+
+    @classmethod
+    def of(cls, description: TopicDescription, status: TopicStatus) -> Imported:
+        """What a topic says of itself right after an import."""
+        starts = {one.partition: one.log_start_offset for one in status.partitions}
+        ends = {one.partition: one.log_end_offset for one in status.partitions}
+        return cls(**vars(description), live=status.live, tombstones=status.tombstones, starts=starts, ends=ends,
+                   unmerged_records=status.unmerged_records)  # fmt: skip

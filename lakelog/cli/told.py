@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from lakelog.cli.output import cell, count, line, say, spans, table
+from lakelog.cli.output import cell, count, created, line, say, spans, table
 
 if TYPE_CHECKING:
     from lakelog.cleaning_results import Cleaned, Erased, Explained, ExplainedRecord, RecordsDeleted, SegmentCleaning, WhatIf
     from lakelog.quality_results import Dropped, Initialized, Requeued, Verdict
-    from lakelog.reader_results import Truncated
+    from lakelog.reader_results import Imported, Truncated
     from lakelog.results import Maintained, Restored, Snapshot, SnapshotDeleted
     from lakelog.running_results import Step, Taken
 
@@ -85,6 +85,16 @@ def restored(result: Restored, *, line: Callable[[str], None] = line) -> None:
     if result.later:
         line(f"  snapshots that lie after it, and stay: {', '.join(result.later)}")
     return None
+
+
+def imported(result: Imported) -> None:
+    """A topic made of an export: its rows, where its log begins and ends, and what waits for a merge."""
+    created(result)
+    shown = [f"[{start}, {result.ends[index]}) of partition {index}" for index, start in sorted(result.starts.items())]
+    log = ", ".join(shown[:4]) + (f" and of {len(shown) - 4} more" if len(shown) > 4 else "")
+    line(f"  {count(result.live, 'live row')}, {count(result.tombstones, 'tombstone')}; the log has offsets {log}")
+    waiting = f"{count(result.unmerged_records, 'record')} not merged yet: the next merge folds {'it' if result.unmerged_records == 1 else 'them'}"
+    line(f"  {waiting if result.unmerged_records else 'every record is merged'}")
 
 
 def maintained(result: Maintained) -> None:

@@ -7,9 +7,9 @@ import dataclasses
 import pytest
 
 from lakelog.cli import output, told
-from lakelog.reader_results import Truncated
-from lakelog.results import Restored
-from lakelog.status_results import CleaningStatus
+from lakelog.reader_results import Imported, Truncated
+from lakelog.results import Restored, TopicDescription
+from lakelog.status_results import CleaningStatus, PartitionStatus, TopicStatus
 
 RESTORED = Restored("orders", "friday", "0@5", 2, "keep", 0, {0: 8}, {}, [], [], [], replay={0: (5, 8)}, replay_records=3)
 TRUNCATED = Truncated("orders", "friday", {0: 0}, {0: 5}, 5, 120, 0, [], True)
@@ -38,6 +38,26 @@ def test_a_truncation_that_would_be_refused_is_told_so(capsys: pytest.CaptureFix
         "orders: would remove 5 records (120 octets); the log starts at 0: 5 (from 0)",
         "orders: removed 5 records (120 octets, 1 segment as whole directories); the log starts at 0: 5 (from 0)",
     ]
+
+
+def test_an_import_tells_what_is_there_and_what_waits_for_a_merge(capsys: pytest.CaptureFixture[str]) -> None:
+    description = TopicDescription("orders", "u", "string", "int", 2, "offset", "bronze", "silver", [], {})
+    partitions = [PartitionStatus(0, 6, 8, 6, 6, 0), PartitionStatus(1, 3, 3, 3, 3, 0)]
+    status = TopicStatus("orders", "offset", 2, 4, 3, 1, 2, 0, 1, 1, 0, partitions, {})
+    imported = Imported.of(description, status)
+    told.imported(imported)
+    assert capsys.readouterr().out.splitlines() == [
+        "created topic orders: key string, value int, 2 partitions, rule offset",
+        "  3 live rows, 1 tombstone; the log has offsets [6, 8) of partition 0, [3, 3) of partition 1",
+        "  2 records not merged yet: the next merge folds them",
+    ]
+    told.imported(dataclasses.replace(imported, unmerged_records=0, starts=dict.fromkeys(range(6), 0), ends=dict.fromkeys(range(6), 1)))
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "  3 live rows, 1 tombstone; the log has offsets [0, 1) of partition 0, [0, 1) of partition 1, [0, 1) of partition 2, [0, 1) of partition 3"
+        " and of 2 more",
+        "  every record is merged",
+    ]
+    assert imported.to_dict()["starts"] == {"0": 6, "1": 3}
 
 
 @pytest.mark.parametrize(
