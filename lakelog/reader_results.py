@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakelog.errors import InvalidRequest
-from lakelog.results import Result
-from lakelog.status_results import CleaningStatus
+from lakelog.results import Result, TopicDescription
+from lakelog.status_results import CleaningStatus, TopicStatus
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,8 @@ class Truncated(Result):
     """A log truncated to a snapshot, or with ``dry_run`` what that would do.
 
     ``from_offsets`` and ``to_offsets``: partition to the log start before and after; ``records`` and ``octets`` (of the files) leave the log,
-    ``segments`` as whole directories. ``blockers``: who still needs what would go, a sentence each (a dry run tells them, else it is refused).
+    ``segments`` as whole directories. ``blockers``: who still needs what would go, a sentence each; with any of them it is refused, and a dry run
+    tells so: ``refusal`` has the words.
     """
 
     topic: str
@@ -121,6 +122,7 @@ class Truncated(Result):
     segments: int
     blockers: list[str]
     dry_run: bool
+    refusal: str | None = None
 
 
 @dataclass(frozen=True)
@@ -137,3 +139,25 @@ class Exported(Result):
     records: int
     files: int
     octets: int
+
+
+@dataclass(frozen=True)
+class Imported(TopicDescription):
+    """A topic made of an export: its description, the latest table's ``live`` rows and ``tombstones``, the log from ``starts`` to ``ends``.
+
+    ``unmerged_records``: how many of the log's records the next merge folds into the latest table.
+    """
+
+    live: int
+    tombstones: int
+    starts: dict[int, int]
+    ends: dict[int, int]
+    unmerged_records: int
+
+    @classmethod
+    def of(cls, description: TopicDescription, status: TopicStatus) -> Imported:
+        """What a topic says of itself right after an import."""
+        starts = {one.partition: one.log_start_offset for one in status.partitions}
+        ends = {one.partition: one.log_end_offset for one in status.partitions}
+        return cls(**vars(description), live=status.live, tombstones=status.tombstones, starts=starts, ends=ends,
+                   unmerged_records=status.unmerged_records)  # fmt: skip

@@ -155,7 +155,8 @@ class Restored(Result):
     ``epoch`` and ``ends``: the log's generation and log end offsets after it. ``leaving``: by partition the offsets [first, end) that leave the
     log (their records are kept in quarantine); ``anew``: partitions whose log starts anew at the snapshot's end, since it no longer holds every
     row of it. ``later``: snapshots that lie after it; they stay. ``readers``: registered groups that have read records which leave the log: they
-    are told so. ``repeated``: the topic was as this restore leaves it, nothing was done.
+    are told so. ``repeated``: the topic was as this restore leaves it, nothing was done. ``replay``: where the log is kept, by partition the offsets
+    [first, end) beyond the snapshot, which the next merge folds again; ``replay_records``: how many records they hold.
 
     Of a dry run alone: ``records``, how many leave the log, and how many keys will be ``added``, ``changed``, ``removed``.
     """
@@ -177,6 +178,8 @@ class Restored(Result):
     added: int | None = None
     changed: int | None = None
     removed: int | None = None
+    replay: dict[int, tuple[int, int]] = field(default_factory=dict)
+    replay_records: int = 0
 
 
 @dataclass(frozen=True)

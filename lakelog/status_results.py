@@ -37,6 +37,13 @@ class CleaningStatus(Result):
     bytes_before: int | None = None
     bytes_after: int | None = None
 
+    @property
+    def to_clean(self) -> str | None:
+        """How much of the closed segments is there for the cleaner, in words; None where only tombstones are due."""
+        if self.dirty_ratio:
+            return f"{self.dirty_ratio:.0%} of the closed segments not cleaned yet"
+        return None if self.tombstones_due else "nothing to clean now"
+
 
 @dataclass(frozen=True)
 class TopicStatus(Result):

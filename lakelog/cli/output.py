@@ -261,7 +261,7 @@ def status(topics: Sequence[TopicStatus | Unknown]) -> None:
 
 def cleaning(one: CleaningStatus) -> str:
     """What there is for the cleaner to do, and what it did last."""
-    told = [f"the log holds {count(one.log_bytes, 'octet')}", f"{one.dirty_ratio:.0%} of the closed segments dirty"]
+    told = [f"the log holds {count(one.log_bytes, 'octet')}", *([one.to_clean] if one.to_clean else [])]
     told += [f"{count(one.tombstones_due, 'tombstone')} due"] * bool(one.tombstones_due)
     told += [f"overdue for {age(one.overdue_ms)}"] * bool(one.overdue_ms)
     if one.cleaned_age_ms is not None:

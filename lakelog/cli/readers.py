@@ -12,7 +12,7 @@ from lakelog.cli.context import Call, Engine, Form, Limit, Name, verb
 from lakelog.errors import InvalidRequest, TopicNotFound
 
 if TYPE_CHECKING:
-    from lakelog.reader_results import Committed, Lag, Position, Truncated
+    from lakelog.reader_results import Committed, Lag, Position
     from lakelog.topic import Topic
 
 readers = typer.Typer()
@@ -196,17 +196,7 @@ def truncate(
         call.confirm(f"Remove the records of {topic} below the snapshot {to_snapshot} from its log")
     with output.working(f"{topic}: truncating"):
         result = source.truncate(str(to_snapshot), dry_run=dry_run)
-    return call.answer(result, _truncated)
-
-
-def _truncated(result: Truncated) -> None:
-    starts = ", ".join(f"{index}: {start} (from {result.from_offsets[index]})" for index, start in result.to_offsets.items())
-    would = "would remove" if result.dry_run else "removed"
-    segments = f", {output.count(result.segments, 'segment')} as whole directories" if result.segments else ""
-    octets = output.count(result.octets, "octet")
-    output.line(f"{result.topic}: {would} {output.count(result.records, 'record')} ({octets}{segments}); the log starts at {starts}")
-    for blocker in result.blockers:
-        output.line(f"  needed: {blocker}")
+    return call.answer(result, told.truncated)
 
 
 Rule = Annotated[

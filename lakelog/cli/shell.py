@@ -1,7 +1,8 @@
 """``lakelog shell``: one start, then SQL statements and the verbs of the command line, from a terminal or from a script on standard input.
 
-A line whose first word is a verb is that command; all else is SQL, which ends with ``;`` and may take several lines. On a terminal: line editing,
-a history that is kept, completion of verbs, topics and columns (prompt_toolkit); Ctrl-C ends the statement, Ctrl-D the shell.
+A line whose first word is a verb is that command. One whose first word begins a query is SQL, which ends with ``;`` and may take several lines.
+Any other line is refused at once. On a terminal: line editing, a history that is kept, completion of verbs, topics and columns (prompt_toolkit);
+Ctrl-C ends the statement, Ctrl-D the shell.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import contextlib
 import re
 import shlex
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 from lakelog.cli import output
 from lakelog.delta.prerequisites import cache_folder
 from lakelog.errors import LakelogError, NotReady
+from lakelog.model.config import did_you_mean
+from lakelog.model.queries import BEFORE, BEGINNINGS, KINDS, first_word
 from lakelog.running.interrupt import Signals
 
 if TYPE_CHECKING:
@@ -27,6 +31,7 @@ Main = Callable[[Sequence[str], Signals], int]
 PROMPT, MORE = "lakelog> ", "      -> "
 ENGINES = ("duckdb", "spark")
 LEAVING = ("exit", "quit", r"\q")
+COMMANDS = (*LEAVING, "help", "?", "engine")
 SQL_WORDS = (
     "SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "LIMIT", "WITH", "JOIN", "ON", "AS", "AND", "OR", "NOT", "NULL", "IS", "IN", "COUNT(*)",
     "SHOW TABLES", "DESCRIBE", "EXPLAIN", "VALUES", "DISTINCT", "HAVING", "DESC",
@@ -60,9 +65,11 @@ class Shell:
 
     def run(self, statement: str) -> int | None:
         """Run a statement; gives its exit code, None where the shell is to be left."""
-        text = statement.strip().rstrip(";").strip()
+        text = _without_comments_before(statement).strip().rstrip(";").strip()
+        if not text:
+            return 0
         words = text.split()
-        first = words[0].lower() if words else ""
+        first = words[0].lower()
         if first in LEAVING and len(words) == 1:
             return None
         if first in ("help", "?") and len(words) == 1:
@@ -70,6 +77,14 @@ class Shell:
             return 0
         if first == "engine":
             return self._choose(words[1:])
+        unknown = unknown_word(text, self.verbs)
+        if unknown is not None:
+            known = [*self.verbs, *COMMANDS, *(word.lower() for word in BEGINNINGS)]
+            output.say(
+                f"Error (NOT_A_QUERY): {unknown} is neither a verb nor the beginning of a query.{did_you_mean(unknown.lower(), known)} A query"
+                f" begins with {KINDS}; help tells more. Nothing was run."
+            )
+            return 2
         try:
             command = shlex.split(text) if first in self.verbs else ["sql", "--engine", self.engine, "--", text]
         except ValueError as error:
@@ -88,12 +103,13 @@ class Shell:
         return 2
 
     def script(self, lines: Iterable[str]) -> int:
-        """Run the statements of a script; the first one that fails ends it, with its exit code."""
-        for statement in statements(lines, self.verbs):
+        """Run the statements of a script; the first one that fails ends it, with its exit code, and is named by its line."""
+        for number, statement in statements(lines, self.verbs):
             code = self.run(statement)
             if code is None:
                 break
             if code:
+                output.say(f"The script ended at line {number}: {textwrap.shorten(statement, 80, placeholder=' …')}")
                 return code
         return 0
 
@@ -137,26 +153,46 @@ class Shell:
         return self._columns.get(topic, [])
 
 
+def _without_comments_before(text: str) -> str:
+    return text[BEFORE.match(text).end() :]  # type: ignore[union-attr]
+
+
+def unknown_word(text: str, verbs: Mapping[str, Sequence[str]]) -> str | None:
+    """The first word of a text that begins with neither a verb, nor a word of the shell, nor a query.
+
+    None where it begins with one of them, or where only comments are there so far.
+    """
+    rest = _without_comments_before(text).lstrip("; \t\n")
+    if not rest or rest.startswith("/*"):
+        return None
+    word = rest.split()[0].rstrip(";")
+    return None if word.lower() in (*verbs, *COMMANDS) or first_word(rest) in BEGINNINGS else word
+
+
 def is_whole(text: str, verbs: Mapping[str, Sequence[str]]) -> bool:
-    """Whether a text is a statement: a verb's line, or SQL that ends with a semicolon outside of texts and comments."""
+    """Whether a text is a statement: a verb's line, SQL that ends with a semicolon outside of texts and comments, or a line that is neither."""
     bare = WHOLE.sub(lambda found: " " if found[0].startswith(("--", "/*")) else "x", text).strip()
     words = bare.rstrip(";").split()
     if not words:
         return True
-    return words[0].lower() in (*verbs, *LEAVING, "help", "?", "engine") or bare.endswith(";")
+    return words[0].lower() in (*verbs, *COMMANDS) or bare.endswith(";") or unknown_word(text, verbs) is not None
 
 
-def statements(lines: Iterable[str], verbs: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """The statements of a script, one after the other; the last one needs no semicolon. Empty ones and comments alone are left out."""
-    text = ""
-    for one in lines:
+def statements(lines: Iterable[str], verbs: Mapping[str, Sequence[str]]) -> Iterator[tuple[int, str]]:
+    """The statements of a script, one after the other, each with the number of its first line; the last one needs no semicolon.
+
+    Empty ones and comments alone are left out.
+    """
+    text, first = "", 0
+    for number, one in enumerate(lines, start=1):
+        first = first if text else number
         text += one if one.endswith("\n") else f"{one}\n"
         if is_whole(text, verbs):
             if WHOLE.sub(lambda found: " " if found[0].startswith(("--", "/*")) else "x", text).strip(" \n\t;"):
-                yield text
+                yield first, text
             text = ""
     if text.strip():
-        yield text
+        yield first, text
 
 
 def converse(shell: Shell) -> int:

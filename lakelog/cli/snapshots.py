@@ -133,9 +133,12 @@ def import_topic(
     name: Annotated[str | None, typer.Option("--name", metavar="TOPIC", help="The new topic's name; else the original's.")] = None,
 ) -> None:
     """Make a topic of an export, under this root: offsets, epochs, rows and settings as they were."""
+    from lakelog.reader_results import Imported
+
     with output.working("importing"):
         topic = call.lake(creating=True).import_topic(directory, name=name)
-    call.answer(topic.describe(), output.created)
+        result = Imported.of(topic.describe(), topic.status())
+    call.answer(result, told.imported)
 
 
 def restore(

@@ -1,15 +1,16 @@
-"""Answers about sources, runs, snapshots, restores, maintenance, cleaning and quality as text."""
+"""Answers about sources, runs, snapshots, restores, truncations, maintenance, cleaning and quality as text."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from lakelog.cli.output import cell, count, line, say, spans, table
+from lakelog.cli.output import cell, count, created, line, say, spans, table
 
 if TYPE_CHECKING:
     from lakelog.cleaning_results import Cleaned, Erased, Explained, ExplainedRecord, RecordsDeleted, SegmentCleaning, WhatIf
     from lakelog.quality_results import Dropped, Initialized, Requeued, Verdict
+    from lakelog.reader_results import Imported, Truncated
     from lakelog.results import Maintained, Restored, Snapshot, SnapshotDeleted
     from lakelog.running_results import Step, Taken
 
@@ -77,11 +78,23 @@ def restored(result: Restored, *, line: Callable[[str], None] = line) -> None:
         line(f"  {leave} the log for quarantine{spans(result.leaving)}")
     if result.anew:
         line(f"  the log starts anew there in partition {', '.join(map(str, result.anew))}: it no longer holds every row of the snapshot")
+    if result.replay:
+        line(f"  the next merge replays {count(result.replay_records, 'record')}{spans(result.replay)}")
     if result.readers:
         line(f"  readers that have read what leaves the log: {', '.join(result.readers)}")
     if result.later:
         line(f"  snapshots that lie after it, and stay: {', '.join(result.later)}")
     return None
+
+
+def imported(result: Imported) -> None:
+    """A topic made of an export: its rows, where its log begins and ends, and what waits for a merge."""
+    created(result)
+    shown = [f"[{start}, {result.ends[index]}) of partition {index}" for index, start in sorted(result.starts.items())]
+    log = ", ".join(shown[:4]) + (f" and of {len(shown) - 4} more" if len(shown) > 4 else "")
+    line(f"  {count(result.live, 'live row')}, {count(result.tombstones, 'tombstone')}; the log has offsets {log}")
+    waiting = f"{count(result.unmerged_records, 'record')} not merged yet: the next merge folds {'it' if result.unmerged_records == 1 else 'them'}"
+    line(f"  {waiting if result.unmerged_records else 'every record is merged'}")
 
 
 def maintained(result: Maintained) -> None:
@@ -158,6 +171,18 @@ def _segment(segment: SegmentCleaning) -> str:
         if segment.kept_because in (None, "not-selected")
         else f"kept ({segment.kept_because})"
     )
+
+
+def truncated(result: Truncated) -> None:
+    """One line about a log that was truncated, or would be; where that would be refused, the refusal first."""
+    starts = ", ".join(f"{index}: {start} (from {result.from_offsets[index]})" for index, start in result.to_offsets.items())
+    segments = f", {count(result.segments, 'segment')} as whole directories" if result.segments else ""
+    what = f"{count(result.records, 'record')} ({count(result.octets, 'octet')}{segments})"
+    if result.refusal is not None:
+        line(f"{result.topic}: would be refused (LOG_HELD): {result.refusal}")
+        line(f"  were it not needed: {what} would go, and the log would start at {starts}")
+    else:
+        line(f"{result.topic}: {'would remove' if result.dry_run else 'removed'} {what}; the log starts at {starts}")
 
 
 def records_deleted(result: RecordsDeleted) -> None:

@@ -9,6 +9,8 @@ from lakelog.model.snapshot_id import ID, NAME
 
 # A version, a time, a snapshot's name or id, text for any of them; None is now.
 At = int | str | datetime.datetime | None
+# A time as messages show one.
+TIME = "2026-05-06T12:00:00"
 
 
 def is_name(at: At) -> bool:
@@ -32,7 +34,7 @@ def moment(at: At, *, now: int | None = None) -> int | datetime.datetime | None:
         try:
             at = datetime.datetime.fromisoformat(at.replace("Z", "+00:00"))
         except ValueError as error:
-            raise InvalidRequest(f"at={at!r} is neither a version, nor a time like 2026-05-06T12:00:00, nor a snapshot's name.") from error
+            raise InvalidRequest(f"at={at!r} is neither a version, nor a time like {TIME}, nor a snapshot's name.") from error
     if isinstance(at, datetime.datetime) and at.tzinfo is None:
         at = at.replace(tzinfo=datetime.timezone.utc)
     if isinstance(at, datetime.datetime) and now is not None and at.timestamp() * 1000 > now:

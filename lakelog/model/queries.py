@@ -13,6 +13,7 @@ BEHIND = re.compile(rf";(?:\s|;|{COMMENT})*\Z", re.DOTALL)
 QUERIES = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
 # Statements that begin so only tell something.
 TELLING = ("SHOW", "DESCRIBE", "DESC")
+BEGINNINGS = (*QUERIES, *TELLING, "EXPLAIN")
 KINDS = "SELECT, WITH … SELECT, VALUES, SHOW, DESCRIBE or EXPLAIN"
 
 
@@ -23,14 +24,19 @@ def begun(text: str) -> tuple[str, str]:
         InvalidRequest: no query begins so.
     """
     text = text[BEFORE.match(text).end() :]  # type: ignore[union-attr]
-    found = re.match(r"\w+|\(", text)
-    word = found[0].upper() if found else ""
+    word = first_word(text)
     if word == "EXPLAIN":
         begun(explained(text)[1])
-    elif word not in (*QUERIES, *TELLING):
-        hint = "" if word in ("DELETE", "SET") else did_you_mean(word, (*QUERIES, *TELLING, "EXPLAIN"))
+    elif word not in BEGINNINGS:
+        hint = "" if word in ("DELETE", "SET") else did_you_mean(word, BEGINNINGS)
         raise refusal(f"{word} begins" if word else "An empty text is", hint)
     return text, word
+
+
+def first_word(text: str) -> str:
+    """The word, or the parenthesis, that a text begins with, in upper case; empty where it begins with neither."""
+    found = re.match(r"\w+|\(", text)
+    return found[0].upper() if found else ""
 
 
 def explained(text: str) -> tuple[str, str]:

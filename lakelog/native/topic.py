@@ -199,7 +199,7 @@ class NativeTopic:
         if isinstance(at, Snapshot):
             at = at.name or at.id
         if is_name(at):
-            return snapshots.state(self.name, self.root, self.silver, self._named(str(at)))
+            return snapshots.state(self.name, self.root, self.silver, self._named(str(at), any_point=True))
         point = moment(at)
         if point is None:
             table = latest.opened(self.silver)
@@ -207,8 +207,8 @@ class NativeTopic:
             return table
         return Table(self.silver, Table(self.silver).version_at(point) if isinstance(point, datetime.datetime) else point)
 
-    def _named(self, name: str) -> Entry:
-        return registry.named(self.name, snapshots.entries(self.root, self.uuid), name)
+    def _named(self, name: str, *, any_point: bool = False) -> Entry:
+        return registry.named(self.name, snapshots.entries(self.root, self.uuid), name, any_point=any_point)
 
     def _log(self) -> TopicLog:
         """The topic as the decisions of log/ and latest/ take it; no session is in it."""

@@ -103,7 +103,7 @@ def truncate(log: TopicLog, snapshot: SnapshotPlace, holders: Holders, *, dry_ru
         planned = _planned(log, end, snapshot, holders())
         if dry_run or planned.from_offsets == planned.to_offsets:
             return planned if dry_run else replace(planned, dry_run=False)
-        _refuse(log, snapshot, planned)
+        _refuse(log, planned)
         identity, starts = uuid.uuid4().hex, planned.to_offsets
         merged = progress(log.spark, log.silver, from_rows=True).next
         if any(merged[index] < start for index, start in starts.items()):
@@ -139,15 +139,25 @@ def require_possible(log: TopicLog, end: LogEnd, snapshot: SnapshotPlace, held: 
     states = {index: tail.state for index, tail in end.tails.items()}
     _require_sound(log, end, snapshot, held)
     starts = new_starts(states, snapshot)
-    _refuse(log, snapshot, Truncated(log.name, str(snapshot.point), end.starts(), starts, 0, 0, 0, blockers(states, starts, held), True))
+    blocking = blockers(states, starts, held)
+    _refuse(log, Truncated(log.name, str(snapshot.point), end.starts(), starts, 0, 0, 0, blocking, True, _refusal(snapshot, blocking)))
 
 
-def _refuse(log: TopicLog, snapshot: SnapshotPlace, planned: Truncated) -> None:
-    if planned.blockers:
+def _refusal(snapshot: SnapshotPlace, blocking: Sequence[str]) -> str | None:
+    """The words in which a truncation is refused; None where nobody needs what would go."""
+    if not blocking:
+        return None
+    return (
+        f"the log is still needed below {snapshot}: {'; '.join(blocking)}. Nothing was changed. Wait until they have moved on, let their"
+        " registration or keep end, or truncate to an older snapshot."
+    )
+
+
+def _refuse(log: TopicLog, planned: Truncated) -> None:
+    if planned.refusal is not None:
         raise Refused(
-            f"{log.name}: the log is still needed below {snapshot}: {'; '.join(planned.blockers)}. Nothing was changed. Wait until they have moved"
-            " on, let their registration or keep end, or truncate to an older snapshot.",
-            name="LOG_HELD", expected=planned.from_offsets, actual=planned.to_offsets, blockers=planned.blockers,
+            f"{log.name}: {planned.refusal}", name="LOG_HELD", expected=planned.from_offsets, actual=planned.to_offsets,
+            blockers=planned.blockers,
         )  # fmt: skip
 
 
@@ -155,10 +165,10 @@ def _planned(log: TopicLog, end: LogEnd, snapshot: SnapshotPlace, held: Held) ->
     _require_sound(log, end, snapshot, held)
     states = {index: tail.state for index, tail in end.tails.items()}
     starts = new_starts(states, snapshot)
-    found = _below(log, end, starts)
+    found, blocking = _below(log, end, starts), blockers(states, starts, held)
     return Truncated(
         log.name, str(snapshot.point), end.starts(), starts, sum(one.records for one in found), sum(one.octets for one in found),
-        sum(one.whole for one in found), blockers(states, starts, held), True,
+        sum(one.whole for one in found), blocking, True, _refusal(snapshot, blocking),
     )  # fmt: skip
 
 

@@ -120,7 +120,7 @@ def _facts(one: TopicView) -> list[str]:
         )
     cleaning = said.cleaning
     if cleaning is not None:
-        told = [f"log {octets(cleaning.log_bytes)}", f"{cleaning.dirty_ratio:.0%} of the closed segments dirty"]
+        told = [f"log {octets(cleaning.log_bytes)}", *([cleaning.to_clean] if cleaning.to_clean else [])]
         told += [f"overdue for {_ago(datetime.timedelta(milliseconds=cleaning.overdue_ms))}"] * bool(cleaning.overdue_ms)
         told += [f"{cleaning.tombstones_due:,} tombstones due"] * bool(cleaning.tombstones_due)
         if cleaning.cleaned_age_ms is not None:

@@ -219,6 +219,20 @@ def report(
     return Restored(log.name, target.text, here.text, target.version, mode, epoch, ends, spans(found, end), anew, later, fenced)
 
 
+def with_replay(log: TopicLog, target: Target, end: LogEnd, done: Restored) -> Restored:
+    """The report of a restore that keeps the log, with what the next merge folds again.
+
+    Cost: one small Spark job over the log's files beyond the snapshot; none where nothing is.
+    """
+    starts, ends = target.state.next, end.ends()
+    replay = {index: (first, ends[index]) for index, first in sorted(starts.items()) if ends[index] > first}
+    if not replay:
+        return done
+    with tables.door(log.table):
+        records = bronze.between(log, starts, ends, end.version).count()
+    return dataclasses.replace(done, replay=replay, replay_records=records)
+
+
 def counted(log: TopicLog, target: Target, found: Mapping[int, Cut], done: Restored) -> Restored:
     """The report with what a dry run counts. Cost: two reads of silver and a join by key; the records that leave the log are counted."""
     from pyspark.sql import functions as F

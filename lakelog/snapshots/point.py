@@ -48,7 +48,7 @@ def find(log: TopicLog, point: Point) -> Place:
     if isinstance(point, str) and point.lower() == "now":
         point = None
     if is_name(point):
-        entry = named(log, str(point))
+        entry = named(log, str(point), any_point=True)
         return of(log, entry)
     at = moment(point)
     if isinstance(at, datetime.datetime):
@@ -61,13 +61,13 @@ def place_of(entry: Entry) -> SnapshotPlace:
     return SnapshotPlace(entry.id.epoch, entry.id.ends, entry.name, entry.version, entry.id.text)
 
 
-def named(log: TopicLog, text: str) -> Entry:
-    """The snapshot of a name or an id, or the ``latest`` or ``earliest`` one.
+def named(log: TopicLog, text: str, *, any_point: bool = False) -> Entry:
+    """The snapshot of a name or an id, or the ``latest`` or ``earliest`` one; ``any_point`` as `registry.named`.
 
     Raises:
         NotFound: there is none; lists what there is.
     """
-    return registry.named(log.name, registry.entries(log.spark, log.root, log.uuid), text)
+    return registry.named(log.name, registry.entries(log.spark, log.root, log.uuid), text, any_point=any_point)
 
 
 def stored(log: TopicLog, place: Place) -> DataFrame:

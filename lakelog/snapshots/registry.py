@@ -18,6 +18,7 @@ from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION
 from lakelog.errors import Conflict, NotFound
 from lakelog.model.config import did_you_mean
 from lakelog.model.names import TableRef
+from lakelog.model.point_in_time import TIME
 from lakelog.model.records import as_datetime
 from lakelog.model.snapshot_id import Kept, SnapshotId
 from lakelog.results import Snapshot
@@ -133,8 +134,14 @@ def listed(held: Sequence[Entry]) -> list[Entry]:
     return [one for one in held if one.name is not None or (one.uuid, one.id.text) not in named]
 
 
-def named(topic: str, held: Sequence[Entry], text: str) -> Entry:
+def named(topic: str, held: Sequence[Entry], text: str, *, any_point: bool = False) -> Entry:
     """Of a topic's entries that of a name or an id, or the ``latest`` or ``earliest`` one.
+
+    Args:
+        topic: its name.
+        held: its entries.
+        text: the name or id.
+        any_point: a version or a time would do as well; the error tells so.
 
     Raises:
         NotFound: there is none; lists what there is.
@@ -145,8 +152,9 @@ def named(topic: str, held: Sequence[Entry], text: str) -> Entry:
     if found:
         return found[0]
     names = [one.name or one.id.text for one in shown]
+    others = f" A version of the latest table is possible too, or a time like {TIME}." if any_point else ""
     raise NotFound(
-        f"{topic}: there is no snapshot {text}.{did_you_mean(text, names)} Snapshots: {', '.join(names) or 'none'}.",
+        f"{topic}: there is no snapshot {text}.{did_you_mean(text, names)} Snapshots: {', '.join(names) or 'none'}.{others}",
         name="SNAPSHOT_NOT_FOUND", existing=names,
     )  # fmt: skip
 

@@ -217,9 +217,9 @@ class SnapshotVerbs:
             Conflict: other writers were first again and again.
             After any of them nothing was changed.
 
-        Cost: lists of files and control rows; the records that leave the log are copied. It does not grow with the number of keys, unless the
-        log was cleaned (then offsets are compared), or the snapshot is a copy (then it is copied back). A dry run compares the two states key
-        by key. (SEMANTICS 99, 102, Q19)
+        Cost: lists of files and control rows; the records that leave the log are copied, those to be replayed are counted. It does not grow with
+        the number of keys, unless the log was cleaned (then offsets are compared), or the snapshot is a copy (then it is copied back). A dry run
+        compares the two states key by key. (SEMANTICS 99, 102, Q19)
         """
         if log not in (plan.TRUNCATE, plan.KEEP):
             raise InvalidRequest(f"log={log!r}: it is truncate or keep. Nothing was changed.")
@@ -232,6 +232,8 @@ class SnapshotVerbs:
             report = plan.report(self.log, target, cuts, end, self._reached(), mode=log)
             if unless_there and not damaged and plan.is_there_already(self.log, target, end):
                 return replace(report, epoch=end.epoch, repeated=True, dry_run=dry_run)
+            if log == plan.KEEP:
+                report = plan.with_replay(self.log, target, end, report)
             if dry_run:
                 return plan.counted(self.log, target, cuts, report)
             intent = restore.begin(self.log, target, cuts, end, mode=log, damaged=damaged, now=self.clock())

@@ -28,6 +28,19 @@ def here(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return tmp_path
 
 
+def test_an_import_is_told_with_its_rows_its_log_and_what_waits(here: Path, cli: Cli, spark: SparkSession) -> None:
+    topic = Lake(spark, str(here / "lake")).create_topic("orders", key="STRING", value="STRING")
+    topic.append([{"key": "a", "value": "1"}, {"key": "b", "value": "1"}])
+    topic.snapshot("s")
+    topic.append([{"key": "a", "value": None}, {"key": "c", "value": "1"}])
+    topic.export(here / "out", "s")
+    answer = cli("snapshot import ./out --name again")
+    assert (answer.code, answer.out.splitlines()[1:]) == (0, [
+        "  2 live rows, 0 tombstones; the log has offsets [2, 4) of partition 0",
+        "  2 records not merged yet: the next merge folds them",
+    ])  # fmt: skip
+
+
 def test_a_damaged_topic_is_shown_among_the_sound_ones(here: Path, cli: Cli, spark: SparkSession) -> None:
     lake = Lake(spark, str(here / "lake"))
     for name in ("a", "b", "c"):

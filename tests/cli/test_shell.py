@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from lakelog.cli import shell as shells
 from lakelog.cli.main import main
 from lakelog.cli.shell import Shell, is_whole, statements
 from tests.conftest import Answer
+
+if TYPE_CHECKING:
+    from lakelog.running.interrupt import Signals
 
 VERBS = {"status": [], "latest": [], "topic": ["list", "describe"]}
 
@@ -19,7 +24,8 @@ VERBS = {"status": [], "latest": [], "topic": ["list", "describe"]}
     [
         ("status", True), ("topic list", True), ("exit", True), ("SELECT 1;", True), ("SELECT 1", False), ("SELECT ';'", False), ("", True),
         ("SELECT 1; -- done", True), ("SELECT 1 -- ;", False), ("/* ; */ SELECT 1", False), ('SELECT ";" ;', True), ("-- nothing", True),
-        ("SELECT 'it''s;'", False),
+        ("SELECT 'it''s;'", False), ("people", True), ("selct 1", True), ("-- a comment\nlates people", True), ("/* begun", False),
+        ("(SELECT 1)", False), ("with x AS (", False), ("FROM orders", False), ("VALUES(1)", False), ("SELECT 1\npeople", False),
     ],
 )  # fmt: skip
 def test_where_a_statement_ends(text: str, whole: bool) -> None:
@@ -28,8 +34,60 @@ def test_where_a_statement_ends(text: str, whole: bool) -> None:
 
 def test_a_script_is_cut_into_statements() -> None:
     script = "topic list\n\n-- a comment; with a sign\nSELECT 1,\n  ';'\n;\nstatus orders\nSELECT 2"
-    found = [one.strip() for one in statements(script.splitlines(), VERBS)]
-    assert found == ["topic list", "SELECT 1,\n  ';'\n;", "status orders", "SELECT 2"]
+    found = [(number, one.strip()) for number, one in statements(script.splitlines(), VERBS)]
+    assert found == [(1, "topic list"), (4, "SELECT 1,\n  ';'\n;"), (7, "status orders"), (8, "SELECT 2")]
+
+
+class Calls(list[list[str]]):
+    """A command line that does nothing but remember what it was called with."""
+
+    def __call__(self, argv: Sequence[str], signals: Signals) -> int:
+        self.append(list(argv))
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [("people", ""), ("ls", ""), ("selct 1;", "Did you mean select?"), ("lates people", "Did you mean latest?"), ("hepl", "Did you mean help?")],
+)  # fmt: skip
+def test_a_line_that_begins_neither_a_verb_nor_a_query_is_refused(line: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    calls = Calls()
+    assert Shell(calls, [], VERBS).run(line) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(
+        f"Error (NOT_A_QUERY): {line.split()[0]} is neither a verb nor the beginning of a query.{hint and ' ' + hint} A query"
+    )
+    assert "help tells more" in told and ("Did you mean" in told) == bool(hint)
+    assert calls == []
+
+
+def test_at_a_terminal_such_a_line_swallows_none_of_the_next(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toolkit = pytest.importorskip("prompt_toolkit")
+    from prompt_toolkit.input import create_pipe_input
+    from prompt_toolkit.output import DummyOutput
+
+    monkeypatch.setattr(shells, "history_file", lambda: tmp_path / "history")
+    calls = Calls()
+    with create_pipe_input() as typed, toolkit.application.create_app_session(input=typed, output=DummyOutput()):
+        typed.send_text("people\nstatus\n-- only a comment\n-- how many\nSELECT 1,\npeople\n;\nexit\n")
+        assert shells.converse(Shell(calls, [], VERBS)) == 0
+    assert calls == [["status"], ["sql", "--engine", "duckdb", "--", "SELECT 1,\npeople"]]
+    assert capsys.readouterr().err.count("is neither a verb nor") == 1
+
+
+def test_a_script_that_fails_names_the_line(cli: Callable[..., Answer], tmp_path: Path) -> None:
+    (tmp_path / "lake").mkdir()
+    answer = cli(f"--root {tmp_path}/lake shell", stdin="help\n\n-- two topics\nselct *\n  FROM orders;\nhelp\n")
+    assert (answer.code, answer.out.count("A verb of the command line")) == (2, 1)
+    assert "Did you mean select?" in answer.err and answer.err.splitlines()[-1] == "The script ended at line 4: selct *"
+    answer = cli(f"--root {tmp_path}/lake shell --engine duckdb", stdin=f"help\nSELECT 1,\n  2\nFROM {'orders, ' * 20} orders;\nhelp\n")
+    assert answer.code == 5
+    assert (
+        answer.err.splitlines()[-1]
+        == "The script ended at line 2: SELECT 1, 2 FROM orders, orders, orders, orders, orders, orders, orders, …"
+    )
 
 
 def test_what_completes_without_a_lake() -> None:

@@ -114,10 +114,12 @@ def test_a_registered_reader_holds_the_log_until_it_moves_on_or_expires(lake: La
     topic.snapshot("s")
     before = versions(lake.root, topic.name)
 
-    assert topic.truncate("s", dry_run=True).blockers == ["the group slow is at offset 1 of partition 0"]
+    planned = topic.truncate("s", dry_run=True)
+    assert planned.blockers == ["the group slow is at offset 1 of partition 0"]
     with pytest.raises(Refused) as refused:
         topic.truncate("s")
     assert refused.value.name == "LOG_HELD" and "the group slow" in str(refused.value)
+    assert str(refused.value) == f"{topic.name}: {planned.refusal}"
     assert versions(lake.root, topic.name) == before
 
     assert [(one.group, one.records, one.offsets, one.expired) for one in topic.lag().groups] == [

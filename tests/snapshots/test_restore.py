@@ -106,7 +106,9 @@ def test_keep_rewinds_the_table_and_the_next_merge_replays_the_log(lake: Lake) -
     put(orders, a=None, b="2")
     orders.merge()
     put(orders, c="1")
+    planned = orders.restore("s", log="keep", dry_run=True)
     done = orders.restore("s", log="keep")
+    assert (planned.replay, planned.replay_records) == (done.replay, done.replay_records) == ({0: (2, 5)}, 3)
     assert (done.epoch, done.leaving, live(orders)) == (0, {}, {"a": "1", "b": "1"})
     assert (orders.status().unmerged_records, orders.status().epoch) == (3, 0)
     assert orders.merge().records == 3
@@ -119,6 +121,7 @@ def test_keep_rewinds_the_table_and_the_next_merge_replays_the_log(lake: Lake) -
     with pytest.raises(LogIncomplete, match="other records than the snapshot from offset 2 on, or none"):
         orders.restore(late, log="keep")
     back = orders.restore("late")
+    assert (back.replay, back.replay_records) == ({}, 0)
     assert (back.anew, back.ends, back.epoch) == ([0], {0: 5, 1: 0}, 2)
     assert (live(orders), [part.log_start_offset for part in orders.status().partitions]) == ({"b": "2", "c": "1"}, [5, 0])
     put(orders, e="1")

@@ -72,9 +72,11 @@ def test_a_snapshot_is_a_state_that_can_be_named_read_compared_and_deleted(lake:
     assert orders.delete_snapshot("first", dry_run=True).name == "first"
     assert live(orders, "first") == {"a": "1", "b": "1"}
     orders.delete_snapshot("first")
-    with pytest.raises(NotFound, match=r"no snapshot first\. Snapshots: 0@6,0, fourth, third\.") as missing:
+    with pytest.raises(NotFound, match=r"no snapshot first\. Snapshots: 0@6,0, fourth, third\. A version .* a time like 2026-") as missing:
         orders.latest("first")
     assert missing.value.name == "SNAPSHOT_NOT_FOUND"
+    with pytest.raises(NotFound, match=r"no snapshot first\. Snapshots: 0@6,0, fourth, third\.$"):
+        orders.describe_snapshot("first")
     with pytest.raises(NotFound) as unknown:
         lake.sql("SELECT * FROM t", at="first")
     assert unknown.value.name == "SNAPSHOT_NOT_FOUND"
