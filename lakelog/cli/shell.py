@@ -21,7 +21,7 @@ from lakelog.cli import output
 from lakelog.delta.prerequisites import cache_folder
 from lakelog.errors import LakelogError, NotReady
 from lakelog.model.config import did_you_mean
-from lakelog.model.queries import BEFORE, BEGINNINGS, KINDS, first_word
+from lakelog.model.queries import BEFORE, BEGINNINGS, KINDS, QUERIES, first_word
 from lakelog.running.interrupt import Signals
 
 if TYPE_CHECKING:
@@ -38,6 +38,10 @@ SQL_WORDS = (
 )  # fmt: skip
 # What a semicolon in does not end a statement: texts, quoted names, comments.
 WHOLE = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL)
+# How much an EXPLAIN tells, in the dialects there are.
+HOW = ("EXTENDED", "FORMATTED", "CODEGEN", "COST", "ANALYZE")
+# What begins such a thing; where one is left, the thing goes on in the next line.
+OPEN = re.compile(r"['\"`]|/\*")
 HELP = """A verb of the command line:  status · latest orders --limit 5 · topic list · append orders new.ndjson (--help: all of them)
 A query, ended by ;          SELECT * FROM orders;     (orders, orders_deleted, orders_log)
 engine duckdb | spark        who answers queries, each in its own dialect; now {engine}
@@ -86,9 +90,12 @@ class Shell:
             )
             return 2
         try:
-            command = shlex.split(text) if first in self.verbs else ["sql", "--engine", self.engine, "--", text]
+            command = [first, *shlex.split(text)[1:]] if is_verb(text, self.verbs) else ["sql", "--engine", self.engine, "--", text]
         except ValueError as error:
             output.say(f"Error (INVALID_REQUEST): {error}: a quotation mark has no counterpart.")
+            return 2
+        if "-" in command and command[0] != "sql":
+            output.say("Error (INVALID_REQUEST): standard input is the shell's: name a file.")
             return 2
         if first == "shell":
             output.say("Error (INVALID_REQUEST): this is the shell already.")
@@ -175,7 +182,17 @@ def is_whole(text: str, verbs: Mapping[str, Sequence[str]]) -> bool:
     words = bare.rstrip(";").split()
     if not words:
         return True
-    return words[0].lower() in (*verbs, *COMMANDS) or bare.endswith(";") or unknown_word(text, verbs) is not None
+    if words[0].lower() in COMMANDS or is_verb(bare, verbs):
+        return True
+    return (bare.endswith(";") and not OPEN.search(bare)) or unknown_word(text, verbs) is not None
+
+
+def is_verb(text: str, verbs: Mapping[str, Sequence[str]]) -> bool:
+    """Whether a line is a verb's: it begins with one; but EXPLAIN before a query is SQL's."""
+    words = text.split()
+    if words[0].lower() != "explain":
+        return words[0].lower() in verbs
+    return words[0] != "EXPLAIN" and first_word(" ".join(words[1:])) not in (*QUERIES, *HOW) and "explain" in verbs
 
 
 def statements(lines: Iterable[str], verbs: Mapping[str, Sequence[str]]) -> Iterator[tuple[int, str]]:

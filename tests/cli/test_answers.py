@@ -184,7 +184,9 @@ def test_what_is_printed_as_csv_can_be_appended_as_it_was(here: Path, cli: Cli) 
     cli("topic create t --key 'id STRING' --value 'a STRING, b STRING, n DECIMAL(5,2), f BOOLEAN, l ARRAY<INT>'")
     first = {"a": "", "b": None, "n": "1.50", "f": True, "l": [1, 2]}
     values = [first, {"a": '"', "b": ",", "n": None, "f": None, "l": None}, {"a": "\n", "b": "\r", "n": None, "f": False, "l": None}]
-    (here / "t.ndjson").write_text("".join(json.dumps({"key": {"id": f"k{index}"}, "value": one}) + "\n" for index, one in enumerate(values)))
+    (here / "t.ndjson").write_text(
+        "".join(json.dumps({"key": {"id": f"k{index}"}, "value": one}) + "\n" for index, one in enumerate(values))
+    )
     assert cli("append t t.ndjson").code == cli("merge t").code == 0
     columns = "id, a, b, n, f"
     found = cli(f"sql 'SELECT {columns} FROM t ORDER BY id' --engine duckdb --format csv").out

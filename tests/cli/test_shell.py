@@ -16,7 +16,7 @@ from tests.conftest import Answer
 if TYPE_CHECKING:
     from lakelog.running.interrupt import Signals
 
-VERBS = {"status": [], "latest": [], "topic": ["list", "describe"]}
+VERBS = {"append": [], "erase": [], "explain": [], "status": [], "latest": [], "topic": ["list", "describe"]}
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,9 @@ VERBS = {"status": [], "latest": [], "topic": ["list", "describe"]}
         ("SELECT 1; -- done", True), ("SELECT 1 -- ;", False), ("/* ; */ SELECT 1", False), ('SELECT ";" ;', True), ("-- nothing", True),
         ("SELECT 'it''s;'", False), ("people", True), ("selct 1", True), ("-- a comment\nlates people", True), ("/* begun", False),
         ("(SELECT 1)", False), ("with x AS (", False), ("FROM orders", False), ("VALUES(1)", False), ("SELECT 1\npeople", False),
+        ("SELECT 'x;", False), ("SELECT 'x;\ny' AS a;", True), ("SELECT 1 /* one;", False), ('SELECT "a;', False),
+        ("SELECT 1 /* one;\n two */;", True), ("EXPLAIN SELECT 1", False), ("explain select 1;", True), ("explain orders 17", True),
+        ("erase orders it's", True), ("Status", True),
     ],
 )  # fmt: skip
 def test_where_a_statement_ends(text: str, whole: bool) -> None:
@@ -44,6 +47,22 @@ class Calls(list[list[str]]):
     def __call__(self, argv: Sequence[str], signals: Signals) -> int:
         self.append(list(argv))
         return 0
+
+
+@pytest.mark.parametrize(
+    ("line", "called"),
+    [
+        ("Status orders", ["status", "orders"]), ("explain orders 17", ["explain", "orders", "17"]),
+        ("EXPLAIN SELECT 1;", ["sql", "--engine", "duckdb", "--", "EXPLAIN SELECT 1"]),
+        ("explain formatted select 1;", ["sql", "--engine", "duckdb", "--", "explain formatted select 1"]),
+        ("append orders -", None),
+    ],
+)  # fmt: skip
+def test_verbs_and_queries_are_told_apart(line: str, called: list[str] | None, capsys: pytest.CaptureFixture[str]) -> None:
+    calls = Calls()
+    code = Shell(calls, [], VERBS).run(line)
+    assert (code, calls) == ((0, [called]) if called else (2, []))
+    assert ("standard input is the shell's" in capsys.readouterr().err) == (called is None)
 
 
 @pytest.mark.parametrize(
