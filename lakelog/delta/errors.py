@@ -23,6 +23,8 @@ FOLDER_GONE = re.compile(r"FileNotFoundException: [^\n]*_delta_log")
 # What Java says of files that are not what was written, where Spark has no condition for it or puts another one around it.
 BROKEN = re.compile(r"\[FAILED_READ_FILE|ChecksumException|JsonParseException|is not a Parquet file")
 BROKEN_WITHIN = ("STAGE_MATERIALIZATION_MULTIPLE_FAILURES", "FAILED_READ_FILE")
+# What Python says of times that it does not have.
+NO_YEAR = re.compile(r"(date|timestamp|year -?\d*) ?(value |is )?out of range")
 NO_VERSION = re.compile(r"time travel Delta table to version (\d+)\. Available versions: \[(\d+), (\d+)\]")
 
 # What a plan raises when its source gives other records than when it was summed up.
@@ -87,6 +89,10 @@ def _first(error: BaseException) -> str:
 def translated(error: BaseException, table: object) -> LakelogError | None:
     """The lakelog error a Spark or Delta error stands for, about a table named by its text; None for one that is a defect."""
     condition, first = condition_of(error), _first(error)
+    if isinstance(error, (OverflowError, ValueError)) and NO_YEAR.search(str(error)):
+        return InvalidRequest(
+            f"{table}: a date or time lies outside of the years 1 to 9999, beyond what Python knows. Ask for it as text: CAST(… AS STRING) in SQL."
+        )
     if _is_contention(error):
         return Conflict(
             f"{table}: another writer committed first ({condition.split('.')[0] or type(error).__name__}). Nothing was written; try again."
