@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from lakelog.delta import tables
@@ -16,7 +16,7 @@ from lakelog.inputs.sources import FileOptions, requested
 from lakelog.inputs.staging import Batch
 from lakelog.log import bronze, conditions
 from lakelog.log.tail import LogEnd, followed, log_end
-from lakelog.log.tokens import Token, TokenKnown
+from lakelog.log.tokens import BatchMark, Token, TokenKnown
 from lakelog.model.expectations import combined, stated
 from lakelog.model.mirroring import require_writer
 from lakelog.model.row_rules import RowRules
@@ -40,8 +40,11 @@ class Gate(Protocol):
         With ``assume`` it may leave rules to the write, which fails where a record breaks one: then the request is to be staged again without.
         """
 
-    def admit(self, batch: Batch, *, token: str | None, end: LogEnd) -> str | None:
-        """Let a judged batch in, or raise `GateFailed`; puts aside what is kept out. Returns the identity of the batch, where it is to have one."""
+    def admit(self, batch: Batch, *, token: str | None, end: LogEnd, since: int | None = None) -> str | None:
+        """Let a judged batch in, or raise `GateFailed`; puts aside what is kept out. Returns the identity of the batch, where it is to have one.
+
+        ``token``: the batch's name; before ``since`` the same name was another batch's.
+        """
 
     def withdraw(self, batch_id: str) -> None:
         """Take back what was put aside of a batch that is not written."""
@@ -113,7 +116,11 @@ def append(
         batch_id = uuid.uuid4().hex
         if gate is not None:
             named = mark.text if mark is not None else None if mirrored is None else mirrored.token
-            batch_id = gate.admit(batch, token=named, end=captured) or batch_id
+            since = None if mark is None else mark.forgotten(log, now)
+            parted = gate.admit(batch, token=named, end=captured, since=since)
+            batch_id = parted or batch_id
+            if parted is not None and named is None:
+                terms = replace(terms, token=BatchMark.of(parted))
         try:
             try:
                 done = _written(log, name, batch, terms, captured, answer_checked, now, batch_id)
@@ -122,6 +129,9 @@ def append(
                 if captured is not seen:
                     raise
                 done = _written(log, name, batch, terms, log_end(log), answer_checked, now, batch_id)
+        except TokenKnown:
+            # The append that seemed to be cut off was slow, and has written its batch meanwhile: this one is another.
+            return written(batch)
         except LakelogError:
             if gate is not None:
                 gate.withdraw(batch_id)
@@ -145,7 +155,7 @@ def append(
 def _written(
     log: TopicLog, name: str, batch: Batch, terms: bronze.Terms, captured: LogEnd, answer_checked: bool | None, now: int, batch_id: str
 ) -> tuple[Appended, LogEnd | None]:
-    """A staged batch in the log, or the refusal. A batch of no records is written for its token, or for the offsets of its source, alone."""
+    """A staged batch in the log, or the refusal. A batch of no records is written for its token or mark, or for the offsets of its source, alone."""
     mark = terms.token
     if not batch.records and mark is None and terms.mirrored is None:
         conditions.check(log, batch, terms.expectations, captured.ends(), per_key=False)
@@ -154,11 +164,11 @@ def _written(
         with in_turn(log, captured) as current:
             version, pieces, end = bronze.append(log, batch, batch_id=batch_id, now=now, terms=terms, captured=current)
     except TokenKnown as first:
-        if mark is None:
+        if mark is None or isinstance(mark, BatchMark):
             raise
         return _repeated(log, name, mark, first.answer), None
     offsets = {index: (piece.start, piece.end) for index, piece in sorted(pieces.items())}
-    token = None if mark is None else mark.text
+    token = None if mark is None or isinstance(mark, BatchMark) else mark.text
     return Appended(name, offsets, version, batch.records, batch_id, token, False, answer_checked), end
 
 

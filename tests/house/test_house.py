@@ -63,7 +63,7 @@ PLACE = {
 # Where rows come to the driver: bounded metadata behind the doors, and the printing of results.
 COLLECTORS = (
     "delta.plans", "delta.tables", "delta.past", "delta.commits", "delta.filesystem", "delta.table_properties",
-    "inputs.refusal", "inputs.staging", "log.tail", "log.tokens", "log.ledger", "log.withdrawn", "log.conditions", "log.inspection",
+    "inputs.refusal", "inputs.screening", "inputs.staging", "log.tail", "log.tokens", "log.ledger", "log.withdrawn", "log.conditions", "log.inspection",
     "log.bronze", "log.bulk",
     "latest.compare", "latest.fill", "latest.progress", "latest.upsert", "latest.status", "latest.recompute", "operations.repair",
     "operations.truncate", "cleaning.checkpoint", "cleaning.segments", "cleaning.winners", "cleaning.dropping", "cleaning.explain",
