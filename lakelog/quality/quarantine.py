@@ -167,7 +167,7 @@ def tried(log: TopicLog, *, token: str | None, digest: str | None, since: int | 
 
 
 def rows(log: TopicLog, *, closed: bool = False) -> DataFrame:
-    """What the quarantine holds, in the columns of the log's records, `ABOUT` and `KEPT`. Cost: none until it is read.
+    """What the quarantine holds, in the columns of the log's records, `ABOUT` and `KEPT`, and the types that the topic has now. Cost: none.
 
     Args:
         log: the topic's log.
@@ -180,6 +180,7 @@ def rows(log: TopicLog, *, closed: bool = False) -> DataFrame:
     held = tables.read(log.spark, log.quarantine)
     absent = [name for name in KEPT if name not in held.columns]
     held = held.withColumns({name: F.lit(None).cast(KEPT[name]) for name in absent}) if absent else held
+    held = held.withColumn("value", shaped(F.col("value"), held.schema["value"].dataType, log.types.value))
     return held.filter(F.col("outcome").isNotNull() if closed else F.col("outcome").isNull())
 
 
