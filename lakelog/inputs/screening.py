@@ -58,7 +58,9 @@ def digest(found: Screening) -> str:
     from pyspark.sql import functions as F
 
     stamp = F.when(F.col("stamped"), F.col("timestamp")).alias("t")
-    record = F.to_json(F.struct("key", "value", "headers", "tombstone", "partition", stamp, "raw", "problem", let_in(found.rules).alias("in")))
+    record = F.to_json(
+        F.struct("key", "value", "headers", "tombstone", "partition", stamp, "raw", "problem", let_in(found.rules).alias("in"))
+    )
     # Sums, in which equal records count as often as they are there; of halves, which no request is long enough to make too large.
     number = F.xxhash64(record)
     halves = F.sum(F.shiftright(number, 32)).alias("high"), F.sum(number.bitwiseAND(F.lit(0xFFFFFFFF))).alias("low")

@@ -56,13 +56,15 @@ class Gate(Protocol):
 @dataclass(frozen=True)
 class AppendOptions:
     """The conditions of an append: log ends that must hold (partition to offset), a token (a text, or one that says more: ledger.py), the
-    generation of the log the writer knows; how many bad records its refusal lists; the gate that it has to pass."""
+    generation of the log the writer knows; how many bad records its refusal lists; the gate that it has to pass. ``as_of``: the log that the append
+    was decided on, of which no partition may have got records or another state since."""
 
     expected_offset: Mapping[int, int] | None = None
     token: str | Token | None = None
     epoch: int | None = None
     problems: int = 20
     gate: Gate | None = None
+    as_of: LogEnd | None = None
 
 
 def append(
@@ -89,7 +91,7 @@ def append(
     if mark is not None and (answer := mark.remembered(log, now)) is not None:
         return _repeated(log, name, mark, answer), known
     seen = None if known is None else followed(log, known)
-    captured = seen or log_end(log, known=known)
+    captured = options.as_of or seen or log_end(log, known=known)
     if options.epoch not in (None, captured.epoch):
         captured = log_end(log)
         _check_epoch(name, options.epoch, captured.epoch)
@@ -111,7 +113,7 @@ def append(
         if mark is not None:
             mark.require_unchanged()
         of_records = conditions.expectations(batch) if checked and not per_key else {}
-        terms = bronze.Terms(combined(of_records, stated_ends), checked and per_key, mark, mirrored)
+        terms = bronze.Terms(combined(of_records, stated_ends), checked and per_key, mark, mirrored, options.as_of)
         answer_checked = checked if options.expected_offset or batch.conditional else None
         batch_id = uuid.uuid4().hex
         if gate is not None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ATTEMPTS = 60
+# The log is no longer as an append was decided on.
+LOG_MOVED = "LOG_MOVED"
 # Below this many records a batch is written as one file.
 SMALL = 100_000
 
@@ -88,12 +90,36 @@ def create(
 
 @dataclass(frozen=True)
 class Terms:
-    """What an append asks beside its records: expected log ends by partition, the conditions per key, a token; whether records keep offsets."""
+    """What an append asks beside its records: expected log ends by partition, the conditions per key, a token; whether records keep offsets.
+
+    ``as_of``: the log must still end there in every partition, in the same state.
+    """
 
     expectations: Mapping[int, Expectation] = field(default_factory=dict)
     per_key: bool = False
     token: Token | None = None
     mirrored: Mirrored | None = None
+    as_of: LogEnd | None = None
+
+    def touched(self, shares: Collection[int]) -> list[int]:
+        """The partitions that an append of records to some of them looks at; of no records one, for its token."""
+        known = () if self.as_of is None else self.as_of.tails
+        return sorted({*shares, *self.expectations, *(self.mirrored.spans if self.mirrored else ()), *known}) or [0]
+
+    def require_unmoved(self, current: LogEnd) -> None:
+        """Refuse an append that was decided on another log.
+
+        Raises:
+            Conflict: LOG_MOVED; nothing was written.
+        """
+        if self.as_of is None or all(
+            (tail.end, tail.state) == (current.tails[index].end, current.tails[index].state) for index, tail in self.as_of.tails.items()
+        ):
+            return
+        raise Conflict(
+            "Others wrote to the log, or changed its state, while it was looked at. Nothing was written; try again.", name=LOG_MOVED,
+            expected=self.as_of.ends(), actual=current.ends(),
+        )  # fmt: skip
 
 
 def append(
@@ -117,14 +143,13 @@ def append(
         FencedEpoch: the log was restored since the call began; nothing was written.
         Refused: the log mirrors a source, or is no mirror of this one; nothing was written.
         TokenKnown: another writer wrote the token meanwhile; it carries the first answer.
-        Conflict: others won again and again; nothing was written.
+        Conflict: others won again and again, or the log is not as of when it was to be (LOG_MOVED); nothing was written.
         TopicNotFound: the topic was deleted meanwhile; nothing was written.
 
     Cost: one Spark job for the guard, one for the write; for each lost race a look at the log's end more. Conditions per key: a scan of
     the partition's keys for those of the batch.
     """
-    # A batch of no records has a token, which is all that is written.
-    touched = sorted({*batch.shares, *terms.expectations, *(terms.mirrored.spans if terms.mirrored else ())}) or [0]
+    touched = terms.touched(batch.shares)
     epoch, current = captured.epoch, captured
     for attempt in range(ATTEMPTS):
         for index in touched:
@@ -134,6 +159,7 @@ def append(
                     " written. Read again, then decide.", expected=epoch, actual=current.tails[index].epoch,
                 )  # fmt: skip
         require_writable(log, current)
+        terms.require_unmoved(current)
         require_writer(log.table, {index: current.tails[index] for index in touched}, terms.mirrored)
         ends = {index: current.tails[index].end for index in touched}
         check(log, batch, terms.expectations, ends, per_key=terms.per_key)

@@ -34,7 +34,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "readers": ("validate", "read", "bootstrap", "positions", "lag"),
     "snapshots": ("registry", "keeping", "epochs", "take", "point", "plan", "restore", "maintain", "verbs"),
     "quality": (
-        "rowwise", "suites", "folder", "judgement", "expectations", "engine", "conditions", "verdicts", "quarantine", "selection", "requeue",
+        "rowwise", "suites", "folder", "judgement", "expectations", "engine", "conditions", "verdicts", "quarantine", "selection", "rivals", "requeue",
         "gate", "merge_gate", "audit", "pages", "profile", "verbs",
     ),
     "latest": ("erased", "progress", "fold", "compare", "fill", "silver", "upsert", "evolution", "merge", "views", "status", "recompute", "verify"),
@@ -63,13 +63,14 @@ PLACE = {
 # Where rows come to the driver: bounded metadata behind the doors, and the printing of results.
 COLLECTORS = (
     "delta.plans", "delta.tables", "delta.past", "delta.commits", "delta.filesystem", "delta.table_properties",
-    "inputs.refusal", "inputs.screening", "inputs.staging", "log.tail", "log.tokens", "log.ledger", "log.withdrawn", "log.conditions", "log.inspection",
-    "log.bronze", "log.bulk",
+    "inputs.refusal", "inputs.screening", "inputs.staging",
+    "log.tail", "log.tokens", "log.ledger", "log.withdrawn", "log.conditions", "log.inspection", "log.bronze", "log.bulk",
     "latest.compare", "latest.fill", "latest.progress", "latest.upsert", "latest.status", "latest.recompute", "operations.repair",
     "operations.truncate", "cleaning.checkpoint", "cleaning.segments", "cleaning.winners", "cleaning.dropping", "cleaning.explain",
     "readers.read", "readers.positions", "readers.lag",
     "snapshots.registry", "snapshots.plan", "snapshots.point", "log.extent",
-    "quality.quarantine", "quality.verdicts", "quality.merge_gate", "quality.audit", "quality.profile", "quality.requeue", "quality.expectations",
+    "quality.quarantine", "quality.verdicts", "quality.merge_gate", "quality.audit", "quality.profile", "quality.requeue",
+    "quality.rivals", "quality.expectations",
     "log.cut", "latest.erased", "operations.erase",
     "running.lease", "page.table_reader", "delta.kafka", "sources.streaming", "lake.lake_table",
     "formats.arrow", "inputs.keys", "formats.csv", "inputs.inference", "formats.files", "cli.rows",
