@@ -150,7 +150,9 @@ class AppendGate:
         """The findings of rules about single records and of figures."""
         checked = found.records - found.invalid
         findings = [
-            judgement.of_rows(check, checked=checked, failing=found.broken.get(check.name, 0), aside=splits)
+            judgement.of_rows(
+                check, checked=checked - found.broken.get(check.beside, 0), failing=found.broken.get(check.name, 0), aside=splits
+            )
             for check in self.suite.row_checks
         ]
         if found.invalid:

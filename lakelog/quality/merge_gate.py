@@ -138,7 +138,7 @@ class MergeGate:
         figures = self._figures(winners, counts)
         findings = []
         for index, check in enumerate(self.suite.row_checks):
-            found = judgement.of_rows(check, checked=rows, failing=broken[check.name], aside=False)
+            found = judgement.of_rows(check, checked=rows - broken.get(check.beside, 0), failing=broken[check.name], aside=False)
             found = replace(found, keys=self._keys(rules, winners, bit(index))) if found.outcome == FAILED else found
             findings.append(found)
         for check in self.suite.checks:
