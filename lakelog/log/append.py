@@ -115,14 +115,7 @@ def append(
         of_records = conditions.expectations(batch) if checked and not per_key else {}
         terms = bronze.Terms(combined(of_records, stated_ends), checked and per_key, mark, mirrored, options.as_of)
         answer_checked = checked if options.expected_offset or batch.conditional else None
-        batch_id = uuid.uuid4().hex
-        if gate is not None:
-            named = mark.text if mark is not None else None if mirrored is None else mirrored.token
-            since = None if mark is None else mark.forgotten(log, now)
-            parted = gate.admit(batch, token=named, end=captured, since=since)
-            batch_id = parted or batch_id
-            if parted is not None and named is None:
-                terms = replace(terms, token=BatchMark.of(parted))
+        batch_id, terms = _admitted(log, gate, batch, terms, captured, now)
         try:
             try:
                 done = _written(log, name, batch, terms, captured, answer_checked, now, batch_id)
@@ -152,6 +145,18 @@ def append(
             raise
     # A record breaks a rule that was left to the write, or a rule cannot be evaluated: nothing was committed, and now all is looked at first.
     return written(gate.staged(stage, assume=False))
+
+
+def _admitted(log: TopicLog, gate: Gate | None, batch: Batch, terms: bronze.Terms, captured: LogEnd, now: int) -> tuple[str, bronze.Terms]:
+    """A batch past its gate: its identity, and its terms. One without a name of which records were put aside bears a mark."""
+    if gate is None:
+        return uuid.uuid4().hex, terms
+    token, mirrored = terms.token, terms.mirrored
+    named = token.text if token is not None else None if mirrored is None else mirrored.token
+    parted = gate.admit(batch, token=named, end=captured, since=None if token is None else token.forgotten(log, now))
+    if parted is not None and named is None:
+        terms = replace(terms, token=BatchMark.of(parted))
+    return parted or uuid.uuid4().hex, terms
 
 
 def _written(

@@ -16,8 +16,7 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -31,10 +30,10 @@ from lakelog.log.notes import note
 from lakelog.log.rows import RECORD_COLUMNS, control_frame, control_row, log_rows, schema
 from lakelog.log.state import require_writable, state_row
 from lakelog.log.tail import LogEnd, log_end
-from lakelog.log.tokens import Token, TokenKnown
-from lakelog.model.expectations import Expectation
+from lakelog.log.terms import Terms as Terms
+from lakelog.log.tokens import TokenKnown
 from lakelog.model.log_state import PartitionState
-from lakelog.model.mirroring import Mirrored, placed, require_writer
+from lakelog.model.mirroring import placed, require_writer
 from lakelog.model.names import TableRef
 from lakelog.model.records import Types, instant, looked_up, zero
 from lakelog.model.segments import Piece, Tail
@@ -46,8 +45,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ATTEMPTS = 60
-# The log is no longer as an append was decided on.
-LOG_MOVED = "LOG_MOVED"
 # Below this many records a batch is written as one file.
 SMALL = 100_000
 
@@ -86,40 +83,6 @@ def create(
 
 
 # ---- the append ----
-
-
-@dataclass(frozen=True)
-class Terms:
-    """What an append asks beside its records: expected log ends by partition, the conditions per key, a token; whether records keep offsets.
-
-    ``as_of``: the log must still end there in every partition, in the same state.
-    """
-
-    expectations: Mapping[int, Expectation] = field(default_factory=dict)
-    per_key: bool = False
-    token: Token | None = None
-    mirrored: Mirrored | None = None
-    as_of: LogEnd | None = None
-
-    def touched(self, shares: Collection[int]) -> list[int]:
-        """The partitions that an append of records to some of them looks at; of no records one, for its token."""
-        known = () if self.as_of is None else self.as_of.tails
-        return sorted({*shares, *self.expectations, *(self.mirrored.spans if self.mirrored else ()), *known}) or [0]
-
-    def require_unmoved(self, current: LogEnd) -> None:
-        """Refuse an append that was decided on another log.
-
-        Raises:
-            Conflict: LOG_MOVED; nothing was written.
-        """
-        if self.as_of is None or all(
-            (tail.end, tail.state) == (current.tails[index].end, current.tails[index].state) for index, tail in self.as_of.tails.items()
-        ):
-            return
-        raise Conflict(
-            "Others wrote to the log, or changed its state, while it was looked at. Nothing was written; try again.", name=LOG_MOVED,
-            expected=self.as_of.ends(), actual=current.ends(),
-        )  # fmt: skip
 
 
 def append(

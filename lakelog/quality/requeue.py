@@ -17,9 +17,10 @@ from lakelog.errors import Conflict, FencedEpoch, GateFailed, InvalidRecords, In
 from lakelog.inputs import staging
 from lakelog.inputs.sources import FileOptions, requested
 from lakelog.latest import erased
-from lakelog.log import bronze, tokens
+from lakelog.log import tokens
 from lakelog.log.append import AppendOptions
 from lakelog.log.tail import log_end
+from lakelog.log.terms import LOG_MOVED
 from lakelog.log.tokens import Token
 from lakelog.model.topic_log import TopicLog
 from lakelog.quality import quarantine, rivals
@@ -122,7 +123,7 @@ def requeue(
     try:
         written, keys = _appended(log, mine, mending, append, token, overwrite=overwrite, now=now)
     except LakelogError as error:
-        if isinstance(error, (Refused, InvalidRequest, InvalidRecords, GateFailed)) or error.name == bronze.LOG_MOVED:
+        if isinstance(error, (Refused, InvalidRequest, InvalidRecords, GateFailed)) or error.name == LOG_MOVED:
             # Said before anything was written.
             quarantine.release(log, token)
             raise
@@ -165,6 +166,6 @@ def _appended(
         try:
             return append(records, AppendOptions(token=token, as_of=end)), keys
         except (Conflict, Refused) as error:
-            if error.name not in (bronze.LOG_MOVED, FencedEpoch.name) or attempt == ATTEMPTS - 1:
+            if error.name not in (LOG_MOVED, FencedEpoch.name) or attempt == ATTEMPTS - 1:
                 raise
     raise AssertionError

@@ -39,8 +39,8 @@ FLOORS: dict[str, tuple[str, ...]] = {
     ),
     "latest": ("erased", "progress", "fold", "compare", "fill", "silver", "upsert", "evolution", "merge", "views", "status", "recompute", "verify"),
     "log": (
-        "rows", "notes", "inspection", "tail", "tokens", "ledger", "conditions", "guard", "state", "withdrawn", "cut", "bronze", "extent", "append",
-        "bulk",
+        "rows", "notes", "inspection", "tail", "tokens", "ledger", "conditions", "guard", "state", "withdrawn", "cut", "terms", "bronze", "extent",
+        "append", "bulk",
     ),
     "inputs": ("request", "sources", "kafka", "inference", "refusal", "screening", "staging", "identity", "directory", "keys"),
     "formats": ("texts", "files", "csv", "parquet", "arrow", "values", "variant", "ndjson", "fitting", "avro", "decoding"),
