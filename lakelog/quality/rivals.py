@@ -64,7 +64,7 @@ def _placed(log: TopicLog, mended: DataFrame) -> DataFrame:
         )
     moved = F.col("partition") != F.col("old_partition")
     inside = F.when(moved, F.lit(0)).otherwise(F.coalesce("position", F.lit(0)))
-    version = log.rule.version()
+    version = log.rule.version().cast(log.rule.version_type(log.types.value))
     return mended.select(
         "partition", "key", (start + inside).alias("start"), moved.alias("moved"), F.coalesce("log_end", F.lit(0)).alias("log_end"),
         F.col("epoch").alias("old_epoch"), F.col("offset").alias("old_offset"), version.alias("own_version"),
@@ -76,9 +76,11 @@ def _held(log: TopicLog, end: LogEnd) -> DataFrame:
     """What silver and the log hold: ``partition``, ``key``, ``offset``, ``epoch``, ``version``, and whether it is a ``barrier``."""
     from pyspark.sql import functions as F
 
+    kind = log.rule.version_type(log.types.value)
+
     def seen(rows: DataFrame, version: Column) -> DataFrame:
         barrier = F.col("tombstone") & version.isNull()
-        return rows.select("partition", "key", "offset", "epoch", version.alias("version"), barrier.alias("barrier"))
+        return rows.select("partition", "key", "offset", "epoch", version.cast(kind).alias("version"), barrier.alias("barrier"))
 
     state, ends = progress(log.spark, log.silver), end.ends()
     stored = silver.with_remembered(log, tables.read(log.spark, log.silver, state.version))
