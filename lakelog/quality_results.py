@@ -36,7 +36,8 @@ class Verdict(Result):
 
     ``run``: its identity; of an append that of the batch. ``door``: append, merge or table. ``version``: of the log after an append, of the
     latest table else; None where nothing was written. ``suite``: the digest of the suites' files. ``from_offsets`` and ``to_offsets``: of a
-    merge, what it was to fold. ``reason`` and ``accepts``: of a merge that was let through, why, and the run whose failures were accepted.
+    merge, what it was to fold, ``to_epochs`` and ``to_batches``: epoch and batch of the last records. ``reason`` and ``accepts``: of a merge that
+    was let through, why, and the run whose failures were accepted.
     """
 
     run: str
@@ -53,6 +54,8 @@ class Verdict(Result):
     to_offsets: dict[int, int] = field(default_factory=dict)
     reason: str | None = None
     accepts: str | None = None
+    to_epochs: dict[int, int] = field(default_factory=dict)
+    to_batches: dict[int, str | None] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:

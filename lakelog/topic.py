@@ -181,8 +181,9 @@ class Topic(LogRetention, SnapshotVerbs, QualityVerbs, CleaningVerbs):
         much of it. CSV is read by one task a file, as a stream where the files are local; elsewhere each is fetched as a whole (at most 2 GB).
         Four to six small Spark jobs; one sort by partition when several partitions are touched, none for one. A condition on a partition costs
         nothing more; conditions of records one small job; per key (``check.expected.offsets.scope=key``) a scan of the partition's keys. A
-        token costs one look-up. A gate (``quality.suites``): its row rules are evaluated in these same passes; records put aside are read once more
-        and written by one MERGE; a small commit on the lake's table of verdicts; each other expectation one to three Spark jobs over the batch.
+        token costs one look-up. A gate (``quality.suites``): its row rules are evaluated in these same passes; where records are put aside the
+        request is read once more, without a token twice, and they are written by one MERGE; a small commit on the lake's table of verdicts; each
+        other expectation one to three Spark jobs over the batch.
         """
         self._ready()
         options = AppendOptions(expected_offset, token, epoch, problems)

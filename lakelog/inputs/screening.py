@@ -24,8 +24,8 @@ ASIDE_COLUMNS = ("partition", "key", "value", "headers", "timestamp", "tombstone
 class Screening:
     """What was found: ``records`` of the request, ``invalid`` ones, how many break each rule (``broken``), how many are kept out (``aside``).
 
-    ``digest``: equal for equal records put aside out of requests of the same size. ``problems``: the first records that are kept out, with the
-    rules that each breaks, where the request is refused for them. ``rows``: the judged request; ``rules``: what it was judged by.
+    ``problems``: the first records that are kept out, with the rules that each breaks, where the request is refused for them. ``rows``: the judged
+    request; ``rules``: what it was judged by.
     """
 
     rules: RowRules
@@ -33,7 +33,6 @@ class Screening:
     invalid: int
     broken: Mapping[str, int]
     aside: int
-    digest: str
     rows: DataFrame
     positions: Mapping[Group, tuple[int, int, int]]
     good_before: Mapping[Group, int]
@@ -51,11 +50,23 @@ def figures(rules: RowRules) -> list[Column]:
     """What the summary of a request counts of judged rows, by group."""
     from pyspark.sql import functions as F
 
+    return [*rules.counts(), F.count_if(~let_in(rules)).alias("aside")]
+
+
+def digest(found: Screening) -> str:
+    """Equal for requests of equal records, of which the same ones are kept out. Cost: one Spark job, which reads the request again."""
+    from pyspark.sql import functions as F
+
+    stamp = F.when(F.col("stamped"), F.col("timestamp")).alias("t")
     record = F.to_json(
-        F.struct("key", "value", "headers", "tombstone", "partition", F.when(F.col("stamped"), F.col("timestamp")).alias("t"), "raw")
+        F.struct("key", "value", "headers", "tombstone", "partition", stamp, "raw", "problem", let_in(found.rules).alias("in"))
     )
-    out = ~let_in(rules)
-    return [*rules.counts(), F.count_if(out).alias("aside"), F.bit_xor(F.when(out, F.xxhash64(record, "problem"))).alias("digest")]
+    # Sums, in which equal records count as often as they are there; of halves, which no request is long enough to make too large.
+    number = F.xxhash64(record)
+    halves = F.sum(F.shiftright(number, 32)).alias("high"), F.sum(number.bitwiseAND(F.lit(0xFFFFFFFF))).alias("low")
+    row = found.rows.agg(*halves).collect()[0]
+    total = (((row["high"] or 0) << 32) + (row["low"] or 0)) % 2**64
+    return hashlib.sha256(f"{found.records} {found.aside} {total}".encode()).hexdigest()
 
 
 def screening(rules: RowRules, rows: DataFrame, groups: Sequence[Row], positions: Mapping[Group, tuple[int, int, int]]) -> Screening:
@@ -69,18 +80,15 @@ def screening(rules: RowRules, rows: DataFrame, groups: Sequence[Row], positions
             records put aside count as well.
     """
     broken: dict[str, int] = {}
-    digest, good, before = 0, 0, dict[Group, int]()
+    good, before = 0, dict[Group, int]()
     for row in groups:
         for name, count in counted(rules, row.asDict()).items():
             broken[name] = broken.get(name, 0) + count
-        digest ^= row["digest"] or 0
         before.setdefault((row["src"], row["block"], row["task"]), good)
         good += row["all"] - row["aside"]
     records, aside = sum(row["all"] for row in groups), sum(row["aside"] for row in groups)
-    octets = sum(row["octets"] or 0 for row in groups)
-    identity = hashlib.sha256(f"{records} {aside} {octets} {digest}".encode()).hexdigest()
     invalid = sum(row["problems"] for row in groups)
-    return Screening(rules, records, invalid, broken, aside, identity, rows, positions, before)
+    return Screening(rules, records, invalid, broken, aside, rows, positions, before)
 
 
 def renumbered(groups: Sequence[Row]) -> dict[Group, int]:

@@ -24,12 +24,18 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
 
 
+def partition_of(log: TopicLog, key: Column) -> Column:
+    """The partition of a record that is given to none: by the hash of its key."""
+    from pyspark.sql import functions as F
+
+    return F.lit(0) if log.partitions == 1 else F.pmod(F.xxhash64(key), F.lit(log.partitions)).cast("int")
+
+
 def validated(log: TopicLog, request: DataFrame, now: int) -> DataFrame:
     """The request with partitions given, sizes counted, nulls made tombstones, and the first problem of each record named (SEMANTICS 1.9)."""
     from pyspark.sql import functions as F
 
     config = log.config
-    hashed = F.lit(0) if log.partitions == 1 else F.pmod(F.xxhash64("key"), F.lit(log.partitions)).cast("int")
     stamp = instant(now, "row_order")
     size = F.expr(f"{octets('key', log.types.key)} + {octets('value', log.types.value)}") + header_octets(F.col("headers"))
     keyless = F.lit(config.policy("compact"))
@@ -61,7 +67,7 @@ def validated(log: TopicLog, request: DataFrame, now: int) -> DataFrame:
         ),
     )
     return request.select(
-        *ORDER, "line", F.coalesce("partition", hashed).alias("partition"), "key", "value", "headers",
+        *ORDER, "line", F.coalesce("partition", partition_of(log, F.col("key"))).alias("partition"), "key", "value", "headers",
         (F.coalesce("timestamp", stamp) if created else stamp).alias("timestamp"), F.col("timestamp").isNotNull().alias("stamped"),
         (F.col("tombstone") | F.col("value").isNull()).alias("tombstone"), "expected_offset", size.alias("octets"),
         F.coalesce("problem", late, problem, large).alias("problem"), "raw",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from lakelog.delta import tables
@@ -25,18 +25,37 @@ NOT_WHOLE = (
 
 
 @dataclass(frozen=True)
+class Span:
+    """What one merge folds: from the offsets ``start`` to ``ends``, of the log that has, where it moves a partition, these ``epochs`` and ``batches``
+    of the last records there."""
+
+    start: Mapping[int, int]
+    ends: Mapping[int, int]
+    epochs: Mapping[int, int] = field(default_factory=dict)
+    batches: Mapping[int, str | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, start: Mapping[int, int], places: Mapping[int, LogPlace]) -> Span:
+        """The span from some offsets to places in the log."""
+        moved = {index: place for index, place in sorted(places.items()) if place.end > start[index]}
+        return cls(
+            dict(start), {index: place.end for index, place in places.items()}, {index: place.epoch for index, place in moved.items()},
+            {index: place.batch for index, place in moved.items()},
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
 class MergeOptions:
     """What a merge is asked: about so many records (rounded up to whole commits), silver anew, only if silver is at this version.
 
-    ``admit``: is shown what is about to be written, and raises where that must not be. ``span``: fold exactly from these offsets to those, both
-    ends of appends, or refuse.
+    ``admit``: is shown what is about to be written, and raises where that must not be. ``span``: fold exactly this, or refuse.
     """
 
     max_records: int | None = None
     rebuild: bool = False
     expected_version: int | None = None
     admit: upsert.Admit | None = None
-    span: tuple[Mapping[int, int], Mapping[int, int]] | None = None
+    span: Span | None = None
 
 
 def merge(
@@ -78,7 +97,7 @@ def merge(
     require_writable(log, end)
     if state is None or options.rebuild or (state.rule != log.rule and state.empty):
         require_whole(log, log.name, end, remedy=NOT_WHOLE)
-        _require_span(log, options, end.starts(), end.ends())
+        _require_span(log, options, Span.of(end.starts(), places(end)))
         version, step = upsert.rebuild(log, end.starts(), places(end), bronze_version=end.version, now=now, admit=options.admit)
         return (None if version is None else _merged(log.name, version, step, end.ends())), end
     if state.rule != log.rule:
@@ -93,8 +112,8 @@ def merge(
     if options.span is None:
         step_places = _up_to(log, state, end, options.max_records)
     else:
-        step_places = _exactly(log, state, end, options.span[1])
-        _require_span(log, options, state.next, {index: place.end for index, place in step_places.items()})
+        step_places = _exactly(log, state, end, options.span.ends)
+        _require_span(log, options, Span.of(state.next, step_places))
     ends = {index: place.end for index, place in step_places.items()}
     if ends == state.next:
         return Merged(log.name, None, ends, ends), end
@@ -102,14 +121,21 @@ def merge(
     return (None if version is None else _merged(log.name, version, step, end.ends())), end
 
 
-def _require_span(log: TopicLog, options: MergeOptions, start: Mapping[int, int], ends: Mapping[int, int]) -> None:
-    """Refuse a merge that is to fold one span alone where it would fold another."""
-    if options.span is not None and (dict(start), dict(ends)) != tuple(map(dict, options.span)):
-        raise Refused(
-            f"{log.name}: the run that is to be accepted was about offsets {dict(options.span[0])} to {dict(options.span[1])}, now they are"
-            f" {dict(start)} to {dict(ends)}. Nothing was changed. Merge again: what is to be written now is judged anew.",
-            name="RUN_OUTDATED", expected=dict(options.span[1]), actual=dict(ends),
-        )  # fmt: skip
+def _require_span(log: TopicLog, options: MergeOptions, found: Span) -> None:
+    """Refuse a merge that is to fold one span alone where it would fold another: other offsets, or other records at them."""
+    wanted = options.span
+    if wanted is None or wanted == found:
+        return
+    now = f"now they are {dict(found.start)} to {dict(found.ends)}"
+    if (wanted.start, wanted.ends) == (found.start, found.ends):
+        now = "the log was restored since, and holds others there"
+    raise Refused(
+        f"{log.name}: the run that is to be accepted was about the records at offsets {dict(wanted.start)} to {dict(wanted.ends)}, {now}. Nothing was"
+        " changed. Merge again: what is to be written now is judged anew.",
+        name="RUN_OUTDATED",
+        expected=dict(wanted.ends),
+        actual=dict(found.ends),
+    )
 
 
 def _exactly(log: TopicLog, state: Progress, end: LogEnd, ends: Mapping[int, int]) -> dict[int, LogPlace]:

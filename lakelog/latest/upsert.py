@@ -53,13 +53,14 @@ class Step:
 class Winners:
     """What a merge is about to write: the changed ``rows``, the ``step``, and the version of silver it begins at (None: there is no silver).
 
-    ``rows`` have the record's columns, the version, and unless ``anew`` (silver is computed anew) or silver holds none, ``old_offset`` and
-    ``old_tombstone`` of the row that each replaces.
+    ``places``: up to where in the log it goes. ``rows`` have the record's columns, the version, and unless ``anew`` (silver is computed anew) or
+    silver holds none, ``old_offset`` and ``old_tombstone`` of the row that each replaces.
     """
 
     rows: DataFrame
     step: Step
     version: int | None
+    places: Mapping[int, LogPlace]
     anew: bool = False
 
 
@@ -92,7 +93,7 @@ def merge(
     silver_version = None if state.empty else state.version
     compared = fill(log, state.next, ends, bronze_version) if folded is None else compare(log, folded, silver_version)
     if admit is not None:
-        admit(Winners(compared.changes, Step(state.next, ends, compared.counts), state.version))
+        admit(Winners(compared.changes, Step(state.next, ends, compared.counts), state.version, places))
     after = state.after(places, compared.counts)
     upsert = Upsert(log, table, folded, compared, state, after, now)
     try:
@@ -261,7 +262,7 @@ def rebuild(
         counts, data = compared.counts, silver.stored_rows(log, changes, now)
         data = data if remembered is None else data.unionAll(stays)
         if admit is not None:
-            admit(Winners(changes, Step(start, ends, counts), None, anew=True))
+            admit(Winners(changes, Step(start, ends, counts), None, places, anew=True))
     after = Progress.start(places, counts, rule=log.rule, uuid=log.uuid, generation=generation + 1)
     control = silver.control_frame(log, after, now)
     if known is not None and ours:

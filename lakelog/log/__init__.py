@@ -1,9 +1,9 @@
 """Bronze, the log: how records get permanent offsets, and how the log is read. Then: the log's format.
 
 A batch that inputs/ has made ready takes this way: conditions.py (expected offsets, KIP-27), tokens.py and ledger.py (the files of sources)
--> append.py (one call) or bulk.py (a long file in chunks) -> bronze.py (offsets given, rows made) -> guard.py (one INSERT that holds only
-if the log still ends as known). tail.py reads the log's end and state; notes.py reads the notes of commits and names other writers;
-state.py changes the state, cut.py takes the log's end away with it, withdrawn.py keeps what the ledger loses by that; extent.py says how
+-> append.py (one call) or bulk.py (a long file in chunks) -> bronze.py (offsets given, rows made, on the terms of terms.py) -> guard.py (one
+INSERT that holds only if the log still ends as known). tail.py reads the log's end and state; notes.py reads the notes of commits and names other
+writers; state.py changes the state, cut.py takes the log's end away with it, withdrawn.py keeps what the ledger loses by that; extent.py says how
 old and how large the log is; rows.py has the table's columns and control rows; inspection.py looks at every offset.
 
 May import inputs, delta and model. Others use ``append``, ``bulk``, ``bronze``, ``ledger``, ``state``, ``tail`` and ``inspection``.
@@ -22,6 +22,8 @@ record. Rows with ``control`` (JSON with a ``type``) are the topic's own:
 - ``checkpoint``, at (partition, segment -2, offset -1 - sequence): cleaning/checkpoint.py; the row with the least offset holds. Appends do not
   read it.
 - ``token``, at (partition -1, segment = hash mod 16, offset = 63-bit hash): the answer to a repeat.
+- ``aside``, at the place of a token made of its ``batch``: of an append without a token records were put aside; it answers with no offsets, and
+  is neither forgotten nor taken by a restore.
 - ``source``, at (partition -1, segment = 16 + hash of the source mod 16, offset = 63-bit hash of source and name): what was taken of a source, for
   good. A restore that cuts the ``offsets`` of a row of partition -1 takes the row with them; that of a source is kept at segment -4 with the
   generations in which it was in the log (``lives``), and comes back with its records.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from lakelog.delta import tables
@@ -16,7 +16,7 @@ from lakelog.inputs.sources import FileOptions, requested
 from lakelog.inputs.staging import Batch
 from lakelog.log import bronze, conditions
 from lakelog.log.tail import LogEnd, followed, log_end
-from lakelog.log.tokens import Token, TokenKnown
+from lakelog.log.tokens import BatchMark, Token, TokenKnown
 from lakelog.model.expectations import combined, stated
 from lakelog.model.mirroring import require_writer
 from lakelog.model.row_rules import RowRules
@@ -40,8 +40,11 @@ class Gate(Protocol):
         With ``assume`` it may leave rules to the write, which fails where a record breaks one: then the request is to be staged again without.
         """
 
-    def admit(self, batch: Batch, *, token: str | None, end: LogEnd) -> str | None:
-        """Let a judged batch in, or raise `GateFailed`; puts aside what is kept out. Returns the identity of the batch, where it is to have one."""
+    def admit(self, batch: Batch, *, token: str | None, end: LogEnd, since: int | None = None) -> str | None:
+        """Let a judged batch in, or raise `GateFailed`; puts aside what is kept out. Returns the identity of the batch, where it is to have one.
+
+        ``token``: the batch's name; before ``since`` the same name was another batch's.
+        """
 
     def withdraw(self, batch_id: str) -> None:
         """Take back what was put aside of a batch that is not written."""
@@ -53,13 +56,15 @@ class Gate(Protocol):
 @dataclass(frozen=True)
 class AppendOptions:
     """The conditions of an append: log ends that must hold (partition to offset), a token (a text, or one that says more: ledger.py), the
-    generation of the log the writer knows; how many bad records its refusal lists; the gate that it has to pass."""
+    generation of the log the writer knows; how many bad records its refusal lists; the gate that it has to pass. ``as_of``: the log that the append
+    was decided on, of which no partition may have got records or another state since."""
 
     expected_offset: Mapping[int, int] | None = None
     token: str | Token | None = None
     epoch: int | None = None
     problems: int = 20
     gate: Gate | None = None
+    as_of: LogEnd | None = None
 
 
 def append(
@@ -86,7 +91,7 @@ def append(
     if mark is not None and (answer := mark.remembered(log, now)) is not None:
         return _repeated(log, name, mark, answer), known
     seen = None if known is None else followed(log, known)
-    captured = seen or log_end(log, known=known)
+    captured = options.as_of or seen or log_end(log, known=known)
     if options.epoch not in (None, captured.epoch):
         captured = log_end(log)
         _check_epoch(name, options.epoch, captured.epoch)
@@ -108,12 +113,9 @@ def append(
         if mark is not None:
             mark.require_unchanged()
         of_records = conditions.expectations(batch) if checked and not per_key else {}
-        terms = bronze.Terms(combined(of_records, stated_ends), checked and per_key, mark, mirrored)
+        terms = bronze.Terms(combined(of_records, stated_ends), checked and per_key, mark, mirrored, options.as_of)
         answer_checked = checked if options.expected_offset or batch.conditional else None
-        batch_id = uuid.uuid4().hex
-        if gate is not None:
-            named = mark.text if mark is not None else None if mirrored is None else mirrored.token
-            batch_id = gate.admit(batch, token=named, end=captured) or batch_id
+        batch_id, terms = _admitted(log, gate, batch, terms, captured, now)
         try:
             try:
                 done = _written(log, name, batch, terms, captured, answer_checked, now, batch_id)
@@ -122,6 +124,9 @@ def append(
                 if captured is not seen:
                     raise
                 done = _written(log, name, batch, terms, log_end(log), answer_checked, now, batch_id)
+        except TokenKnown:
+            # The append that seemed to be cut off was slow, and has written its batch meanwhile: this one is another.
+            return written(batch)
         except LakelogError:
             if gate is not None:
                 gate.withdraw(batch_id)
@@ -142,10 +147,22 @@ def append(
     return written(gate.staged(stage, assume=False))
 
 
+def _admitted(log: TopicLog, gate: Gate | None, batch: Batch, terms: bronze.Terms, captured: LogEnd, now: int) -> tuple[str, bronze.Terms]:
+    """A batch past its gate: its identity, and its terms. One without a name of which records were put aside bears a mark."""
+    if gate is None:
+        return uuid.uuid4().hex, terms
+    token, mirrored = terms.token, terms.mirrored
+    named = token.text if token is not None else None if mirrored is None else mirrored.token
+    parted = gate.admit(batch, token=named, end=captured, since=None if token is None else token.forgotten(log, now))
+    if parted is not None and named is None:
+        terms = replace(terms, token=BatchMark.of(parted))
+    return parted or uuid.uuid4().hex, terms
+
+
 def _written(
     log: TopicLog, name: str, batch: Batch, terms: bronze.Terms, captured: LogEnd, answer_checked: bool | None, now: int, batch_id: str
 ) -> tuple[Appended, LogEnd | None]:
-    """A staged batch in the log, or the refusal. A batch of no records is written for its token, or for the offsets of its source, alone."""
+    """A staged batch in the log, or the refusal. A batch of no records is written for its token or mark, or for the offsets of its source, alone."""
     mark = terms.token
     if not batch.records and mark is None and terms.mirrored is None:
         conditions.check(log, batch, terms.expectations, captured.ends(), per_key=False)
@@ -154,11 +171,11 @@ def _written(
         with in_turn(log, captured) as current:
             version, pieces, end = bronze.append(log, batch, batch_id=batch_id, now=now, terms=terms, captured=current)
     except TokenKnown as first:
-        if mark is None:
+        if mark is None or isinstance(mark, BatchMark):
             raise
         return _repeated(log, name, mark, first.answer), None
     offsets = {index: (piece.start, piece.end) for index, piece in sorted(pieces.items())}
-    token = None if mark is None else mark.text
+    token = None if mark is None or isinstance(mark, BatchMark) else mark.text
     return Appended(name, offsets, version, batch.records, batch_id, token, False, answer_checked), end
 
 

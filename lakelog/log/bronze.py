@@ -17,7 +17,6 @@ import logging
 import random
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -31,10 +30,10 @@ from lakelog.log.notes import note
 from lakelog.log.rows import RECORD_COLUMNS, control_frame, control_row, log_rows, schema
 from lakelog.log.state import require_writable, state_row
 from lakelog.log.tail import LogEnd, log_end
-from lakelog.log.tokens import Token, TokenKnown
-from lakelog.model.expectations import Expectation
+from lakelog.log.terms import Terms as Terms
+from lakelog.log.tokens import TokenKnown
 from lakelog.model.log_state import PartitionState
-from lakelog.model.mirroring import Mirrored, placed, require_writer
+from lakelog.model.mirroring import placed, require_writer
 from lakelog.model.names import TableRef
 from lakelog.model.records import Types, instant, looked_up, zero
 from lakelog.model.segments import Piece, Tail
@@ -86,16 +85,6 @@ def create(
 # ---- the append ----
 
 
-@dataclass(frozen=True)
-class Terms:
-    """What an append asks beside its records: expected log ends by partition, the conditions per key, a token; whether records keep offsets."""
-
-    expectations: Mapping[int, Expectation] = field(default_factory=dict)
-    per_key: bool = False
-    token: Token | None = None
-    mirrored: Mirrored | None = None
-
-
 def append(
     log: TopicLog, batch: Batch, *, batch_id: str, now: int, terms: Terms, captured: LogEnd
 ) -> tuple[int, dict[int, Piece], LogEnd | None]:
@@ -117,14 +106,13 @@ def append(
         FencedEpoch: the log was restored since the call began; nothing was written.
         Refused: the log mirrors a source, or is no mirror of this one; nothing was written.
         TokenKnown: another writer wrote the token meanwhile; it carries the first answer.
-        Conflict: others won again and again; nothing was written.
+        Conflict: others won again and again, or the log is not as of when it was to be (LOG_MOVED); nothing was written.
         TopicNotFound: the topic was deleted meanwhile; nothing was written.
 
     Cost: one Spark job for the guard, one for the write; for each lost race a look at the log's end more. Conditions per key: a scan of
     the partition's keys for those of the batch.
     """
-    # A batch of no records has a token, which is all that is written.
-    touched = sorted({*batch.shares, *terms.expectations, *(terms.mirrored.spans if terms.mirrored else ())}) or [0]
+    touched = terms.touched(batch.shares)
     epoch, current = captured.epoch, captured
     for attempt in range(ATTEMPTS):
         for index in touched:
@@ -134,6 +122,7 @@ def append(
                     " written. Read again, then decide.", expected=epoch, actual=current.tails[index].epoch,
                 )  # fmt: skip
         require_writable(log, current)
+        terms.require_unmoved(current)
         require_writer(log.table, {index: current.tails[index] for index in touched}, terms.mirrored)
         ends = {index: current.tails[index].end for index in touched}
         check(log, batch, terms.expectations, ends, per_key=terms.per_key)

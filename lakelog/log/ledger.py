@@ -110,6 +110,10 @@ class SourceToken(Token):
                 return {"batch": row["batch"], "records": int(said["records"]), "offsets": offsets}
         return None
 
+    def forgotten(self, log: TopicLog, now: int) -> int | None:
+        """None: an entry is never forgotten."""
+        return None
+
     def require_unchanged(self) -> None:
         """Refuse an input that is no longer what the entries say."""
         self.unchanged()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +69,10 @@ class Token:
         """The token's control rows: the answer that a repeat gets; ``ends``: where the log ended before."""
         content = {**self.more, "type": "token", "token": self.text, "digest": self.digest, **answer(offsets, records)}
         return [(TOKEN_PARTITION, self.segment, self.hash, True, epoch, batch, json.dumps(content, sort_keys=True))]
+
+    def forgotten(self, log: TopicLog, now: int) -> int | None:
+        """The time (milliseconds) before which the same token was another batch's; None where it is never forgotten."""
+        return remembered_since(log, now)
 
     def require_unchanged(self) -> None:
         """Called when the records were read, before anything is written: a token that knows its input refuses one that changed meanwhile."""
@@ -135,6 +139,56 @@ class TokenRow:
     def offsets(self) -> dict[int, tuple[int, int]]:
         """Partition to (first offset, end offset) of those records."""
         return {int(index): (int(low), int(high)) for index, (low, high) in self.content["offsets"].items()}
+
+
+@dataclass(frozen=True)
+class BatchMark(Token):
+    """The mark of a batch without a token of which records were put aside: it commits with the batch, be nothing else of it let in.
+
+    It is never forgotten, and neither a restore nor retention takes it: what was put aside of a batch that bears no mark was put aside by an append
+    that was cut off.
+    """
+
+    batch: str = ""
+
+    @classmethod
+    def of(cls, batch: str) -> BatchMark:
+        """The mark of a batch."""
+        return cls(f"aside-{batch}", batch)
+
+    def guard(self, rows: str, log: TopicLog, now: int) -> str:
+        """The condition that the log does not hold the mark, however old it is."""
+        return (
+            f"(SELECT count(*) FROM {rows} WHERE partition = {TOKEN_PARTITION} AND segment = {self.segment}"  # noqa: S608
+            f" AND offset = {self.hash} AND instr(control, '{self.digest}') > 0) = 0"
+        )
+
+    def rows(
+        self, batch: str, epoch: int, offsets: Mapping[int, tuple[int, int]], records: int, ends: Mapping[int, int]
+    ) -> list[tuple[Any, ...]]:
+        """The mark's control row; it answers with no offsets, so that a restore leaves it."""
+        content = {"type": "aside", "digest": self.digest, **answer({}, records)}
+        return [(TOKEN_PARTITION, self.segment, self.hash, True, epoch, batch, json.dumps(content, sort_keys=True))]
+
+    def remembered(self, log: TopicLog, now: int) -> dict[str, Any] | None:
+        """What the log says of the marked batch, if it holds the mark. Cost: one small Spark query."""
+        row = found(log, self)
+        return None if row is None else {"batch": row.batch, "records": row.records, "offsets": row.offsets}
+
+
+def marked(log: TopicLog, batches: Collection[str]) -> set[str]:
+    """Those of some batches whose `BatchMark` the log holds. Cost: one small Spark query where there are any."""
+    from pyspark.sql import functions as F
+
+    marks = {mark.digest: mark for mark in map(BatchMark.of, batches)}
+    if not marks:
+        return set()
+    places = sorted({(mark.segment, mark.hash) for mark in marks.values()})
+    here = (F.col("partition") == TOKEN_PARTITION) & F.col("segment").isin(sorted({segment for segment, _ in places}))
+    rows = log_rows(log).filter(here & F.col("offset").isin([place for _, place in places])).select("control")
+    with tables.door(log.table), interpreted(log.spark):
+        held = {json.loads(row["control"])["digest"] for row in rows.collect()}
+    return {mark.batch for digest, mark in marks.items() if digest in held}
 
 
 def chunks(log: TopicLog, identity: str) -> list[TokenRow]:

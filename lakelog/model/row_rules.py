@@ -31,11 +31,12 @@ WHOLE = {"_key": "key", "_value": "value"}
 
 @dataclass(frozen=True)
 class RowRule:
-    """A condition by its name; ``splits``: a record that breaks it is not let in."""
+    """A condition by its name; ``splits``: a record that breaks it is not let in; ``counts_alone``: to break it is nothing that is told of a record."""
 
     name: str
     condition: str
     splits: bool = True
+    counts_alone: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class RowRules:
         """The names of the rules that a judged row breaks, as an array; with ``splitting`` those that keep it out."""
         from pyspark.sql import functions as F
 
-        shown = [(index, rule) for index, rule in enumerate(self.rules) if rule.splits or not splitting]
+        shown = [(index, rule) for index, rule in enumerate(self.rules) if rule.splits or not (splitting or rule.counts_alone)]
         if not shown:
             return F.array().cast("array<string>")
         return F.array_compact(F.array(*[F.when(bit(index), F.lit(rule.name)) for index, rule in shown]))

@@ -5,7 +5,8 @@ and what is left to Great Expectations. gate.py stands before the log (the recor
 up), merge_gate.py before silver, audit.py looks at all of silver; conditions.py tells rules that cannot be evaluated, engine.py is the one door to
 Great Expectations, to which expectations.py makes lakelog's own known. judgement.py decides, as values; verdicts.py records what was said,
 pages.py shows it, profile.py writes a starting set of suites. quarantine.py holds records that are not in the log; selection.py says which of them
-are meant and how they are mended, requeue.py appends them again. verbs.py is what a topic can do with all that.
+are meant and how they are mended, rivals.py which keys have newer records that they would overwrite, requeue.py appends them again. verbs.py is
+what a topic can do with all that.
 
 Great Expectations is imported by engine.py and expectations.py alone, when a suite has something for it.
 

@@ -2,7 +2,8 @@
 
 Records that break a critical rule, or are none, refuse the batch, or are put aside before the others are appended (``quality.on.failure``). The
 commit on the quarantine comes first: killed in between, the same append again finds what was put aside by the batch's token, or by what the
-records are, and goes on under the same batch identity, so that nothing is lost and nothing is there twice.
+records are, and goes on under the same batch identity, so that nothing is lost and nothing is there twice. That an append was cut off is told by the
+log: with each batch it commits the token or, without one, a mark (`tokens.BatchMark`), even where nothing of the batch was let in.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lakelog.errors import LakelogError
+from lakelog.inputs import screening
 from lakelog.inputs.refusal import place
 from lakelog.inputs.screening import Screening
 from lakelog.inputs.staging import Batch
-from lakelog.log import extent
+from lakelog.log import extent, tokens
 from lakelog.log.append import Stage
 from lakelog.log.tail import LogEnd
 from lakelog.model.records import as_datetime
@@ -40,6 +42,8 @@ class AppendGate:
     now: int
     whole: bool = False
     verdict: Verdict | None = field(default=None, init=False)
+    # Whether the records that were put aside are an earlier try's, which was cut off.
+    _again: bool = field(default=False, init=False)
 
     @property
     def rules(self) -> RowRules:
@@ -87,8 +91,14 @@ class AppendGate:
         findings = [judgement.broken(check, wrong[check.name]) for check in self.suite.checks if check.name in wrong]
         return self._refused(self._verdict(findings, None))
 
-    def admit(self, batch: Batch, *, token: str | None, end: LogEnd) -> str | None:
+    def admit(self, batch: Batch, *, token: str | None, end: LogEnd, since: int | None = None) -> str | None:
         """Let the batch in, or refuse it; put aside what is kept out.
+
+        Args:
+            batch: judged.
+            token: its name.
+            end: the log's end.
+            since: before this time (milliseconds) the same token was another batch's.
 
         Returns:
             The identity that the batch is to have in the log, where records were put aside of it.
@@ -97,7 +107,7 @@ class AppendGate:
             GateFailed: a critical rule failed, or one could not be evaluated; nothing was written but the verdict.
 
         Cost: none for rules about single records and figures; the others as `engine.run`, over the records that are let in; where records are
-        put aside, `quarantine.put_aside` and a look for those of an earlier try.
+        put aside, `quarantine.put_aside` and a look for those of an earlier try, without a token `screening.digest`.
         """
         found = batch.screening
         assert found is not None
@@ -113,16 +123,17 @@ class AppendGate:
         self.verdict = verdict
         if not (splits and found.aside):
             return None
-        before = self._earlier(found, token)
-        batch_id = before or uuid.uuid4().hex
+        digest = screening.digest(found) if token is None else None
+        before = self._earlier(token, digest, since)
+        batch_id, self._again = before or uuid.uuid4().hex, before is not None
         quarantine.put_aside(
-            self.log, found, batch=batch_id, token=token, ends=end.ends(), epoch=end.epoch, again=before is not None, now=self.now
+            self.log, found, batch=batch_id, token=token, digest=digest, ends=end.ends(), epoch=end.epoch, again=self._again, now=self.now
         )
         return batch_id
 
     def withdraw(self, batch_id: str) -> None:
-        """Take back what was put aside of a batch that is not written."""
-        if self.verdict is not None and self.verdict.quarantined:
+        """Take back what was put aside of a batch that is not written; what an earlier try put aside stays, for it may be slow and not cut off."""
+        if self.verdict is not None and self.verdict.quarantined and not self._again and not tokens.marked(self.log, [batch_id]):
             quarantine.withdraw(self.log, batch_id)
 
     def written(self, answer: Appended) -> Appended:
@@ -139,7 +150,9 @@ class AppendGate:
         """The findings of rules about single records and of figures."""
         checked = found.records - found.invalid
         findings = [
-            judgement.of_rows(check, checked=checked, failing=found.broken.get(check.name, 0), aside=splits)
+            judgement.of_rows(
+                check, checked=checked - found.broken.get(check.beside, 0), failing=found.broken.get(check.name, 0), aside=splits
+            )
             for check in self.suite.row_checks
         ]
         if found.invalid:
@@ -175,8 +188,11 @@ class AppendGate:
             records=[one["record"] for one in problems],
         )  # fmt: skip
 
-    def _earlier(self, found: Screening, token: str | None) -> str | None:
-        """The identity under which an earlier try put records of this batch aside, and was cut off before the others were written."""
-        tried = quarantine.batches_like(self.log, token=token, digest=found.digest)
-        written = {batch for batch, _ in extent.batch_starts(self.log, tried)}
+    def _earlier(self, token: str | None, digest: str | None, since: int | None) -> str | None:
+        """The identity under which an earlier try put records of this batch aside, and was cut off before the log knew of it.
+
+        The log does not know the token, or there would be nothing to put aside: a batch of that name was cut off, or a restore took it out.
+        """
+        tried = quarantine.tried(self.log, token=token, digest=digest, since=since)
+        written = tokens.marked(self.log, tried) if token is None else {batch for batch, _ in extent.batch_starts(self.log, tried)}
         return next((batch for batch in tried if batch not in written), None)

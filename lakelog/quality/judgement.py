@@ -21,7 +21,7 @@ def of_rows(check: Check, *, checked: int, failing: int, aside: bool) -> Finding
 
     Args:
         check: the rule.
-        checked: rows that were looked at; a rule holds for none of them.
+        checked: rows that were looked at and that it is about; a rule holds for none of them.
         failing: how many break it.
         aside: those that break it were put aside.
     """

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lakelog.delta import tables
 from lakelog.errors import InvalidRequest, LakelogError, Refused
 from lakelog.latest import silver
+from lakelog.latest.merge import Span
 from lakelog.latest.upsert import Winners
 from lakelog.model.records import as_datetime
 from lakelog.model.row_rules import RowRules, bit, counted, judged
@@ -58,9 +59,10 @@ class Acceptance:
         return cls(verdict, reason.strip())
 
     @property
-    def span(self) -> tuple[dict[int, int], dict[int, int]]:
-        """The offsets that the refused merge was to fold."""
-        return self.verdict.from_offsets, self.verdict.to_offsets
+    def span(self) -> Span:
+        """What the refused merge was to fold."""
+        said = self.verdict
+        return Span(said.from_offsets, said.to_offsets, said.to_epochs, said.to_batches)
 
     def covers(self, findings: Sequence[Finding]) -> bool:
         """Whether every failure was one of the accepted run."""
@@ -99,10 +101,11 @@ class MergeGate:
         if outcome == FAILED and self.acceptance is not None and self.acceptance.covers(findings):
             outcome = ACCEPTED
         accepted = self.acceptance if outcome == ACCEPTED else None
+        span = Span.of(winners.step.start, winners.places)
         self.verdict = Verdict(
             uuid.uuid4().hex, self.log.name, "merge", outcome, findings, self.suite.digest, as_datetime(self.now), winners.version,
             winners.step.total("records"), 0, dict(winners.step.start), dict(winners.step.ends), accepted.reason if accepted else None,
-            accepted.verdict.run if accepted else None,
+            accepted.verdict.run if accepted else None, dict(span.epochs), dict(span.batches),
         )  # fmt: skip
         if not self.verdict.ok:
             verdicts.record(self.log, self.verdict, now=self.now)
@@ -135,7 +138,7 @@ class MergeGate:
         figures = self._figures(winners, counts)
         findings = []
         for index, check in enumerate(self.suite.row_checks):
-            found = judgement.of_rows(check, checked=rows, failing=broken[check.name], aside=False)
+            found = judgement.of_rows(check, checked=rows - broken.get(check.beside, 0), failing=broken[check.name], aside=False)
             found = replace(found, keys=self._keys(rules, winners, bit(index))) if found.outcome == FAILED else found
             findings.append(found)
         for check in self.suite.checks:

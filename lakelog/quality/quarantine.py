@@ -80,17 +80,19 @@ def put(log: TopicLog, leave: Mapping[int, int], *, source: str, now: int) -> No
 
 
 def put_aside(
-    log: TopicLog, found: Screening, *, batch: str, token: str | None, ends: Mapping[int, int], epoch: int, again: bool, now: int
-) -> None:
+    log: TopicLog, found: Screening, *, batch: str, token: str | None, digest: str | None, ends: Mapping[int, int], epoch: int, again: bool,
+    now: int,
+) -> None:  # fmt: skip
     """Put the records of a request aside that a gate keeps out; again with the same ``batch``, and those that are there stay as they are.
 
-    What an earlier try put aside of this batch, and this one does not, goes: its records were mended in between.
+    What an earlier try put aside under the same token, and this one does not, goes: its records were mended in between.
 
     Args:
         log: the topic's log.
         found: what the gate found.
         batch: the identity under which the others go into the log.
         token: the caller's name for the batch.
+        digest: what makes a batch without a token known again.
         ends: partition to the log end, as the append found it.
         epoch: the log's generation.
         again: an earlier try put records of the batch aside.
@@ -109,7 +111,7 @@ def put_aside(
     about = {
         "reason": reason, "rules": F.col("rules"), "source": F.coalesce("src", F.lit("append")), "token": F.lit(token),
         "time": F.timestamp_millis(F.lit(now)), "raw": F.col("raw"), "batch": F.lit(batch), "record": F.col("record"),
-        "identity": F.col("identity"), "position": F.col("position"), "log_end": end, "digest": F.lit(found.digest),
+        "identity": F.col("identity"), "position": F.col("position"), "log_end": end, "digest": F.lit(digest),
     }  # fmt: skip
     given = {"offset": F.lit(None).cast("bigint"), "epoch": F.lit(epoch)}
     record = [given.get(name, F.col(name)).alias(name) for name in RECORD_COLUMNS]
@@ -118,7 +120,7 @@ def put_aside(
         rows.select(*record, *_about(about)),
         log.quarantine,
         on=f"t.batch = {literal(batch)} AND t.batch = s.batch AND t.identity = s.identity",
-        clauses=f"WHEN NOT MATCHED THEN INSERT *{mended if again else ''}",
+        clauses=f"WHEN NOT MATCHED THEN INSERT *{mended if again and token is not None else ''}",
         scatter=False,
     )
 
@@ -136,8 +138,17 @@ def withdraw(log: TopicLog, batch: str) -> None:
     )  # fmt: skip
 
 
-def batches_like(log: TopicLog, *, token: str | None, digest: str) -> list[str]:
-    """The batches of which records were put aside under the same token or, without one, that are alike. Cost: at most one small Spark job."""
+def tried(log: TopicLog, *, token: str | None, digest: str | None, since: int | None = None) -> list[str]:
+    """The batches that another try of an append may have put records aside of, newest first: under the same token or, without one, alike.
+
+    Args:
+        log: the topic's log.
+        token: the caller's name for the batch. What became of a record that was put aside under it is decided, and stays so.
+        digest: of a batch without a token, by which a copy looks the same: one of which a record is taken in hand, or has left, is no longer meant.
+        since: before this time (milliseconds) the same token was another batch's.
+
+    Cost: at most one small Spark job.
+    """
     from pyspark.sql import functions as F
 
     if not exists(log):
@@ -146,13 +157,17 @@ def batches_like(log: TopicLog, *, token: str | None, digest: str) -> list[str]:
     held = tables.read(log.spark, log.quarantine)
     if "batch" not in held.columns:
         return []
+    if since is not None:
+        same = same & (F.unix_millis("time") > since)
     with tables.door(log.quarantine), interpreted(log.spark):
-        found = held.filter(same & F.col("batch").isNotNull()).groupBy("batch").agg(F.max("time").alias("time")).collect()
+        taken = F.max(F.col("outcome").isNotNull() | F.col("claim").isNotNull()) & F.lit(token is None)
+        batches = held.filter(same & F.col("batch").isNotNull()).groupBy("batch").agg(F.max("time").alias("time"), taken.alias("taken"))
+        found = batches.filter(~F.col("taken")).collect()
     return [row["batch"] for row in sorted(found, key=lambda row: row["time"], reverse=True)]
 
 
 def rows(log: TopicLog, *, closed: bool = False) -> DataFrame:
-    """What the quarantine holds, in the columns of the log's records, `ABOUT` and `KEPT`. Cost: none until it is read.
+    """What the quarantine holds, in the columns of the log's records, `ABOUT` and `KEPT`, and the types that the topic has now. Cost: none.
 
     Args:
         log: the topic's log.
@@ -165,6 +180,7 @@ def rows(log: TopicLog, *, closed: bool = False) -> DataFrame:
     held = tables.read(log.spark, log.quarantine)
     absent = [name for name in KEPT if name not in held.columns]
     held = held.withColumns({name: F.lit(None).cast(KEPT[name]) for name in absent}) if absent else held
+    held = held.withColumn("value", shaped(F.col("value"), held.schema["value"].dataType, log.types.value))
     return held.filter(F.col("outcome").isNotNull() if closed else F.col("outcome").isNull())
 
 

@@ -1,7 +1,8 @@
 """Great Expectations' own row-wise expectations as SQL conditions, so that they split records as `expect_rows_to_satisfy` does.
 
-A condition says of one row what the expectation says of it: as there, a NULL passes unless the expectation is about NULL. Nothing here imports
-Great Expectations; ``tests/quality`` holds each condition against its verdict.
+A condition says of one row what the expectation says of it: as there, a NULL passes unless the expectation is about NULL, and of a pair what cannot
+be compared passes. What ``mostly`` is a share of are the rows that an expectation is about (`applies`). Nothing here imports Great Expectations;
+``tests/quality`` holds each condition against its verdict.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from lakelog.model.names import literal, quoted
 Arguments = Mapping[str, Any]
 COLUMN = "expect_column_values_to_"
 PAIR = "expect_column_pair_values_"
+ABOUT_NULL = (f"{COLUMN}not_be_null", f"{COLUMN}be_null")
 # What every one of them may have beside its own arguments, and what only reports are made by.
 COMMON = {"column", "mostly", "row_condition", "condition_parser", "result_format", "catch_exceptions", "windows", "meta"}
 
@@ -45,11 +47,13 @@ def _range(column: str, arguments: Arguments, low: str = "min_value", high: str 
     return " AND ".join(parts)
 
 
-def _set(arguments: Arguments) -> str:
+def _in_set(arguments: Arguments) -> str:
+    """Whether the column's value is a member; a NULL in the set is none, as it equals no value."""
     members = arguments["value_set"]
     if not isinstance(members, list):
         raise InvalidConfig("value_set is a list.")
-    return ", ".join(_value(one) for one in members) or "NULL"
+    listed = ", ".join(_value(one) for one in members if one is not None)
+    return f"{_column(arguments)} IN ({listed})" if listed else "FALSE"
 
 
 def _regex(column: str, pattern: str) -> str:
@@ -66,7 +70,8 @@ def _unless_null(arguments: Arguments, condition: str) -> str:
     return f"{_column(arguments)} IS NULL OR ({condition})"
 
 
-def _pair(arguments: Arguments, sign: str) -> str:
+def _ignored(arguments: Arguments) -> str:
+    """Whether an expectation about a pair passes over a row."""
     one, other = _column(arguments, "column_A"), _column(arguments, "column_B")
     ignored = {
         "both_values_are_missing": f"{one} IS NULL AND {other} IS NULL",
@@ -76,15 +81,20 @@ def _pair(arguments: Arguments, sign: str) -> str:
     when = arguments.get("ignore_row_if", "both_values_are_missing")
     if when not in ignored:
         raise InvalidConfig(f"ignore_row_if={when!r} must be one of {', '.join(ignored)}.")
-    return f"({ignored[when]}) OR ({one} {sign} {other})"
+    return ignored[when]
+
+
+def _pair(arguments: Arguments, sign: str) -> str:
+    one, other = _column(arguments, "column_A"), _column(arguments, "column_B")
+    return f"({_ignored(arguments)}) OR coalesce({one} {sign} {other}, TRUE)"
 
 
 # Type to its own arguments and the condition.
 ROW_WISE: dict[str, tuple[set[str], Callable[[Arguments], str]]] = {
     f"{COLUMN}not_be_null": (set(), lambda given: f"{_column(given)} IS NOT NULL"),
     f"{COLUMN}be_null": (set(), lambda given: f"{_column(given)} IS NULL"),
-    f"{COLUMN}be_in_set": ({"value_set"}, lambda given: _unless_null(given, f"{_column(given)} IN ({_set(given)})")),
-    f"{COLUMN}not_be_in_set": ({"value_set"}, lambda given: _unless_null(given, f"{_column(given)} NOT IN ({_set(given)})")),
+    f"{COLUMN}be_in_set": ({"value_set"}, lambda given: _unless_null(given, _in_set(given))),
+    f"{COLUMN}not_be_in_set": ({"value_set"}, lambda given: _unless_null(given, f"NOT {_in_set(given)}")),
     f"{COLUMN}be_between": (
         {"min_value", "max_value", "strict_min", "strict_max"}, lambda given: _unless_null(given, _range(_column(given), given)),
     ),
@@ -98,7 +108,7 @@ ROW_WISE: dict[str, tuple[set[str], Callable[[Arguments], str]]] = {
     "expect_column_value_lengths_to_be_between": (
         {"min_value", "max_value", "strict_min", "strict_max"}, lambda given: _unless_null(given, _range(f"length({_column(given)})", given)),
     ),
-    f"{PAIR}to_be_equal": ({"column_A", "column_B", "ignore_row_if"}, lambda given: _pair(given, "=")),
+    f"{PAIR}to_be_equal": ({"column_A", "column_B", "ignore_row_if"}, lambda given: _pair(given, "<=>")),
     f"{PAIR}a_to_be_greater_than_b": (
         {"column_A", "column_B", "ignore_row_if", "or_equal"}, lambda given: _pair(given, ">=" if given.get("or_equal") else ">"),
     ),
@@ -125,9 +135,26 @@ def condition(kind: str, arguments: Arguments) -> str:
         found = made(arguments)
     except KeyError as error:
         raise InvalidConfig(f"The argument {error.args[0]!r} is missing.") from error
+    only = _only(arguments)
+    return found if only is None else f"NOT coalesce({only}, FALSE) OR ({found})"
+
+
+def applies(kind: str, arguments: Arguments) -> str | None:
+    """The SQL condition of the rows that a row-wise expectation is about: those of its ``row_condition`` that it does not pass over; None: all."""
+    only = _only(arguments)
+    parts = [] if only is None else [f"coalesce({only}, FALSE)"]
+    if kind.startswith(PAIR):
+        parts.append(f"NOT ({_ignored(arguments)})")
+    elif kind not in ABOUT_NULL:
+        parts.append(f"{_column(arguments)} IS NOT NULL")
+    return " AND ".join(parts) or None
+
+
+def _only(arguments: Arguments) -> str | None:
+    """The ``row_condition``."""
     only = arguments.get("row_condition")
     if only is None:
-        return found
+        return None
     if not isinstance(only, str) or arguments.get("condition_parser", "spark") != "spark":
         raise InvalidConfig('row_condition is SQL here, with "condition_parser": "spark".')
-    return f"NOT coalesce({only}, FALSE) OR ({found})"
+    return only

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakelog.errors import InvalidRequest
 from lakelog.inputs.keys import named
+from lakelog.inputs.staging import partition_of
 from lakelog.model.config import did_you_mean
 from lakelog.model.names import quoted
 from lakelog.model.records import HEADERS, flat_columns
@@ -74,7 +75,7 @@ class Fix:
     expressions: Mapping[str, str] = field(default_factory=dict)
 
     def applied(self, log: TopicLog, rows: DataFrame, now: int) -> DataFrame:
-        """Rows of a quarantine with key, value and the rest as the fix has them; all their other columns stay.
+        """Rows of a quarantine with key, value and the rest as the fix has them, and the partition of the key; all their other columns stay.
 
         Raises:
             InvalidRequest: an expression sets no column of the topic, or is no SQL over its columns.
@@ -106,6 +107,12 @@ class Fix:
             touched = {inner: name for name, (where, inner) in places.items() if where == side and name in self.expressions}
             if touched:
                 columns[side] = _packed(columns[side], kind, touched)
+                if side == "key" and "_partition" not in self.expressions:
+                    # A record that its key had brought to its partition goes to that of its new key.
+                    old, partition = F.col(quoted("__lakelog_kept_key")), columns["partition"]
+                    columns["partition"] = F.when(partition == partition_of(log, old), partition_of(log, columns["key"])).otherwise(
+                        partition
+                    )
         return wide.select(*[column.alias(name) for name, column in columns.items()])
 
     @staticmethod

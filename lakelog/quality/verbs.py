@@ -14,7 +14,7 @@ from lakelog.log.append import AppendOptions
 from lakelog.log.rows import RECORD_COLUMNS
 from lakelog.log.tail import LogEnd
 from lakelog.model.topic_log import TopicLog
-from lakelog.quality import audit, folder, pages, profile, quarantine, requeue, verdicts
+from lakelog.quality import audit, folder, pages, profile, quarantine, requeue, rivals, verdicts
 from lakelog.quality.gate import AppendGate
 from lakelog.quality.merge_gate import Acceptance, MergeGate
 from lakelog.quality.requeue import Mending
@@ -156,8 +156,10 @@ class QualityVerbs:
         """Append records of the quarantine again, to the partitions they were in, and take them out of it; all that are not excluded.
 
         They get new offsets, in the order in which they came, in one append, and pass the gate as any batch does: one that still breaks a rule
-        refuses them all. They compete by their own versions. Under ``offset``, where the last appended wins, a record that would overwrite a
-        newer one of its key is refused. Cut off anywhere, the same call or another one goes on; no record is appended twice, or lost.
+        refuses them all. They compete by their own versions. Where the last appended wins (under ``offset``; of equal versions or none; against a
+        delete without a version that is a barrier), a record that would overwrite a newer one of its key is refused. A fix of the key takes a
+        record to the partition of the new one, unless it was appended to a partition of its own. Cut off anywhere, the same call or another one
+        goes on; no record is appended twice, or lost.
 
         Args:
             rule: only records that break this one.
@@ -170,16 +172,17 @@ class QualityVerbs:
             fix: a column (a field of key or value, ``_timestamp``, ``_headers``, ``_tombstone``, ``_partition``) to the SQL expression that it is set
                 to; it may read all of these, and ``_raw``.
             corrected: records, in any form that `append` takes, in the place of the chosen ones: one for each, in the order of `quarantine list`.
-            overwrite: overwrite newer records of their keys (``offset``).
+            overwrite: overwrite newer records of their keys.
             dry_run: tell how many they are and which keys they would overwrite, and change nothing.
 
         Raises:
             Refused: they would overwrite newer records, whose keys are listed (WOULD_OVERWRITE).
             GateFailed: they still break rules.
-            Conflict: another requeue has some of them in hand.
+            Conflict: another requeue has some of them in hand, or others wrote to the log again and again.
             What `append` raises; then the records are still in quarantine.
 
-        Cost: an append of the records, and two MERGEs on the quarantine; under ``offset`` a scan of the keys of silver and of the log's new part.
+        Cost: an append of the records, and two MERGEs on the quarantine; a scan of the keys of silver and of the log's new part, or of all of
+        it where deletes without a version are barriers.
         """
         if fix and corrected is not None:
             raise InvalidRequest("Give a fix or corrected records, not both.")
@@ -199,14 +202,8 @@ class QualityVerbs:
 
     def _would_requeue(self, rows: DataFrame, mending: Mending) -> Requeued:
         """What a requeue would do."""
-        from pyspark.sql import functions as F
-
         log, count = self.log, rows.count()
-        keys: list[str] = []
-        if count and not log.rule.versioned:
-            mended = mending.applied(log, rows, count, self.clock())
-            mended = mended if "old_partition" in mended.columns else mended.withColumn("old_partition", F.col("partition"))
-            keys = requeue.newer(log, mended, self._ready(pin=True))
+        keys = rivals.newer(log, mending.applied(log, rows, self.clock()), self._ready(pin=True)) if count else []
         return Requeued(self.name, count, {}, True, keys)
 
     def _requeued(self, source: Any, options: AppendOptions) -> Appended:

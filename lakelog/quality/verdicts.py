@@ -41,7 +41,7 @@ def record(log: TopicLog, verdict: Verdict, *, now: int) -> None:
     time, table = as_datetime(now), table_of(log.root)
     details = {
         "records": verdict.records, "quarantined": verdict.quarantined, "from": _keyed(verdict.from_offsets), "to": _keyed(verdict.to_offsets),
-        "reason": verdict.reason, "accepts": verdict.accepts,
+        "reason": verdict.reason, "accepts": verdict.accepts, "epochs": _keyed(verdict.to_epochs), "batches": _keyed(verdict.to_batches),
     }  # fmt: skip
     common = (verdict.run, log.uuid, verdict.topic, verdict.door, verdict.version)
     rows: list[tuple[Any, ...]] = [
@@ -63,8 +63,8 @@ def record(log: TopicLog, verdict: Verdict, *, now: int) -> None:
         tables.append(frame, table)
 
 
-def _keyed(offsets: Mapping[int, int]) -> dict[str, int]:
-    return {str(index): offset for index, offset in sorted(offsets.items())}
+def _keyed(by_partition: Mapping[int, Any]) -> dict[str, Any]:
+    return {str(index): one for index, one in sorted(by_partition.items())}
 
 
 def rows(log: TopicLog) -> DataFrame | None:
@@ -153,7 +153,9 @@ def _verdicts(listed: Sequence[Row]) -> list[Verdict]:
     for row in listed:
         if row["rule"] is None:
             said = json.loads(row["details"] or "{}")
-            starts, ends = ({int(index): offset for index, offset in (said.get(edge) or {}).items()} for edge in ("from", "to"))
+            starts, ends, epochs, batches = (
+                {int(index): one for index, one in (said.get(edge) or {}).items()} for edge in ("from", "to", "epochs", "batches")
+            )
             made.append(
                 Verdict(
                     row["run"],
@@ -170,6 +172,8 @@ def _verdicts(listed: Sequence[Row]) -> list[Verdict]:
                     ends,
                     said.get("reason"),
                     said.get("accepts"),
+                    epochs,
+                    batches,
                 )  # fmt: skip
             )
     return made

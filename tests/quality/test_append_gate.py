@@ -116,6 +116,19 @@ def test_a_batch_is_refused_as_a_whole_where_that_is_configured_or_it_expects_of
     assert [one.outcome for one in orders.verdicts(door="append")].count("passed") == 2
 
 
+def test_mostly_is_a_share_of_the_rows_that_a_rule_is_about(lake: Lake, tmp_path: Path) -> None:
+    """Records without the value are not among them, as with Great Expectations; a NULL in a set is no member."""
+    orders = topic(
+        lake, tmp_path, stock("expect_column_values_to_be_between", column="amount", min_value=0, mostly=0.9),
+        stock("expect_column_values_to_not_be_in_set", column="status", value_set=["lost", None]),
+    )  # fmt: skip
+    with pytest.raises(GateFailed) as error:
+        orders.append([*[record(number, amount=None) for number in range(8)], record(8), record(9, amount=-1)])
+    assert "1 of 2 break it" in str(error.value)
+    assert orders.append([*[record(number) for number in range(9)], record(9, amount=-1), record(10, "lost")]).quarantined == 1
+    assert orders.quarantined().select("rules").collect()[0]["rules"] == ["column_values_to_not_be_in_set(status)"]
+
+
 @pytest.mark.long
 def test_rules_about_the_batch_as_a_whole_refuse_it(lake: Lake, tmp_path: Path, clock: Clock) -> None:
     """Counts, uniqueness, a query and the share put aside: nothing is appended and nothing put aside; an empty batch is no batch of one record."""

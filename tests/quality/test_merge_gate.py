@@ -79,6 +79,23 @@ def test_a_merge_that_fails_leaves_silver_and_goes_on_after_the_fix_or_is_accept
     assert (verdict.accepts, verdict.reason, verdict.version) == (run, "the shop closed", accepted.version)
 
 
+def test_a_run_is_accepted_for_the_very_records_that_it_refused(lake: Lake, tmp_path: Path, clock: Clock) -> None:
+    """After a restore the same offsets are other records'."""
+    suites = write(tmp_path / "suites", "orders", merge=MERGE)
+    orders = lake.create_topic("orders", key="INT", value="status STRING, amount INT", config={"quality.suites": suites})
+    orders.append([record(number) for number in range(4)])
+    orders.snapshot("s")
+    orders.append([gone(0), gone(1), gone(2)])
+    with pytest.raises(GateFailed) as error:
+        orders.merge()
+    orders.restore("s")
+    orders.append([gone(0), gone(1), gone(3)])
+    with pytest.raises(Refused) as outdated:
+        orders.merge(accept=error.value.details["run"], reason="these three")
+    assert outdated.value.name == "RUN_OUTDATED"
+    assert orders.latest().count() == 4
+
+
 def test_the_audit_runs_the_table_suite_at_a_version_and_is_shown_by_status(lake: Lake, tmp_path: Path, clock: Clock) -> None:
     suites = write(tmp_path / "suites", "orders", table=TABLE)
     orders = lake.create_topic("orders", key="INT", value="status STRING, amount INT", config={"quality.suites": suites})

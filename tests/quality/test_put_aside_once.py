@@ -1,0 +1,112 @@
+"""Records that a gate puts aside: none is lost, none is there twice, whatever is appended again after an append was cut off or was not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakelog.log import append
+from tests.conftest import Clock
+from tests.quality.folders import rows, write
+
+if TYPE_CHECKING:
+    from lakelog import Lake, Topic
+
+POSITIVE = rows("positive", "_tombstone OR value > 0")
+
+
+class CutOff(BaseException):
+    """The process is gone."""
+
+
+def gated(lake: Lake, folder: Path, name: str = "t", **config: Any) -> Topic:
+    suites = write(folder / "suites", name, append=[POSITIVE])
+    return lake.create_topic(
+        name, key="STRING", value="INT", config={"quality.suites": suites, "quality.on.failure": "quarantine", **config}
+    )
+
+
+def some(**values: int) -> list[dict[str, Any]]:
+    return [{"key": key, "value": value} for key, value in values.items()]
+
+
+def aside(topic: Topic) -> list[str]:
+    return sorted(row["key"] for row in topic.quarantined().select("key").collect())
+
+
+def cut_off(topic: Topic, patch: pytest.MonkeyPatch, records: list[dict[str, Any]], token: str | None = None) -> None:
+    """An append that ends between its commit on the quarantine and the one on the log."""
+
+    def gone(*_: Any) -> Any:
+        raise CutOff
+
+    with patch.context() as patched, pytest.raises(CutOff):
+        patched.setattr(append, "_written", gone)
+        topic.append(records, token=token)
+
+
+def test_a_copy_of_a_batch_is_new_whatever_became_of_the_first(lake: Lake, tmp_path: Path, clock: Clock) -> None:
+    """Nothing of it was let in; it was dropped; a part was let in, and a restore or retention took that; equal records make no batches equal."""
+    topic = gated(lake, tmp_path)
+    assert topic.append(some(pear=-5)).quarantined == 1
+    assert topic.append(some(pear=-5)).quarantined == 1
+    assert aside(topic) == ["pear", "pear"]
+    topic.drop("known")
+    assert topic.append(some(pear=-5)).quarantined == 1
+    assert (aside(topic), topic.ends()) == (["pear"], {0: 0})
+
+    topic.append([*some(p=-5), *some(p=-5)])
+    topic.append([*some(q=-7), *some(q=-7)])
+    assert aside(topic) == ["p", "p", "pear", "q", "q"]
+    topic.drop("known")
+
+    # The same records aside, others let in: another batch. Then the log is emptied, and the same batch comes again.
+    topic.snapshot("empty")
+    topic.append(some(a=1, bad=-1))
+    topic.append(some(b=1, bad=-1))
+    topic.restore("empty")
+    topic.append(some(a=1, bad=-1))
+    assert aside(topic) == ["a", "b", "bad", "bad", "bad"]
+    assert (topic.ends(), topic.verify().problems) == ({0: 1}, [])
+
+
+def test_an_append_that_was_cut_off_goes_on_by_the_same_and_puts_nothing_aside_twice(
+    lake: Lake, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a token and without; what was decided of a record meanwhile: under the token it stays so, else the copy is a new record."""
+    topic = gated(lake, tmp_path)
+    cut_off(topic, monkeypatch, some(bad=-1))
+    assert (topic.append(some(bad=-1)).quarantined, aside(topic)) == (1, ["bad"])
+    assert (topic.append(some(bad=-1)).quarantined, aside(topic)) == (1, ["bad", "bad"])
+    topic.drop("known")
+
+    cut_off(topic, monkeypatch, some(good=1, bad=-1))
+    assert topic.requeue(fix={"value": "abs(value)"}).records == 1
+    done = topic.append(some(good=1, bad=-1))
+    assert (done.offsets, done.token, aside(topic)) == ({0: (1, 2)}, None, ["bad"])
+
+    cut_off(topic, monkeypatch, some(good=1, worse=-1, mended=-2), "day")
+    assert topic.requeue(key="worse", fix={"value": "abs(value)"}).records == 1
+    assert topic.append(some(good=1, worse=-1, mended=2), token="day").offsets == {0: (3, 5)}
+    assert aside(topic) == ["bad"], "one was appended before, the other is let in now"
+    clock.tick(topic.config.number("producer.id.expiration.ms"))
+    topic.append(some(bad=-2), token="day")
+    assert aside(topic) == ["bad", "bad"], "a token that is forgotten names another batch"
+
+
+def test_an_append_that_was_slow_and_not_cut_off_is_a_batch_of_its_own(
+    lake: Lake, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An equal append went on with what it had put aside, and was first."""
+    topic, other, written = gated(lake, tmp_path), lake.topic("t"), append._written
+
+    def slow(*given: Any) -> Any:
+        monkeypatch.setattr(append, "_written", written)
+        other.append(some(good=1, bad=-1))
+        return written(*given)
+
+    monkeypatch.setattr(append, "_written", slow)
+    topic.append(some(good=1, bad=-1))
+    assert (topic.ends(), aside(topic)) == ({0: 2}, ["bad", "bad"])
