@@ -88,15 +88,16 @@ def files_holding(log: TopicLog, target: Target) -> dict[str, int]:
     Cost: the key column of every file is read.
     """
     from pyspark.sql import functions as F
+    from pyspark.sql.types import StructField, StructType
 
     found = {}
     for name, table in {**erase.stored_tables(log), **copies(log)}.items():
         if table.path is None:
             continue
         every = log.spark.read.options(recursiveFileLookup="true", pathGlobFilter="*.parquet")
-        files = every.schema(f"key {log.types.key.simpleString()}").parquet(table.path)
+        files = every.schema(StructType([StructField("key", log.types.key)])).parquet(table.path)
         with tables.door(table):
-            hit = files.filter(f"{digest_sql(log.uuid)} = '{target.digest}'").select(F.col("_metadata.file_path").alias("file")).distinct()
+            hit = files.filter(f"{digest_sql(log.uuid, log.types.key)} = '{target.digest}'").select(F.col("_metadata.file_path").alias("file")).distinct()
             found[name] = hit.count()
     return {name: count for name, count in found.items() if count}
 

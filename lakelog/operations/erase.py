@@ -9,6 +9,7 @@ and verdicts; close. Each step passes over its finished result. The old files st
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import uuid
 from collections.abc import Mapping
@@ -25,6 +26,7 @@ from lakelog.latest.progress import progress
 from lakelog.log import cut, state
 from lakelog.log.notes import note
 from lakelog.log.tail import LogEnd, log_end
+from lakelog.model.json_values import plain
 from lakelog.model.log_state import ERASE, Intent
 from lakelog.model.names import TableRef
 from lakelog.model.topic_log import TopicLog
@@ -51,16 +53,28 @@ class Target:
         """The target of a key that somebody names. Cost: one Spark job over one row."""
         from pyspark.sql.types import StructField, StructType
 
-        row = log.spark.createDataFrame([(key.value,)], StructType([StructField("key", key.kind)]))
+        spelled = _spellings(key.value)
+        rows = log.spark.createDataFrame([(one,) for one in spelled], StructType([StructField("key", key.kind)]))
         with interpreted(log.spark):
-            found = row.selectExpr(f"{digest_sql(log.uuid)} AS digest", "to_json(struct(key)) AS text").collect()[0]
-        texts = {key_text(found["text"]), json.dumps(key.shown), str(key.shown)}
-        return cls(found["digest"], tuple(sorted(text_digest(log.uuid, text) for text in texts)))
+            found = rows.selectExpr(f"{digest_sql(log.uuid, key.kind)} AS digest", "to_json(struct(key)) AS text").collect()
+        texts = {key_text(row["text"]) for row in found}
+        texts |= {write(plain(one, key.kind)) for one in spelled for write in (json.dumps, str)}
+        return cls(found[0]["digest"], tuple(sorted(text_digest(log.uuid, text) for text in texts)))
 
     @classmethod
     def of_intent(cls, intent: Intent) -> Target:
         """The target that an intent names."""
         return cls(intent.arguments["digest"], tuple(intent.arguments["quoted"]))
+
+
+def _spellings(value: Any) -> list[Any]:
+    """A key in all its spellings that are one key to the fold: each 0.0 in it as -0.0 too."""
+    from pyspark.sql import Row
+
+    if isinstance(value, Row):
+        fields = value.asDict()
+        return [Row(**dict(zip(fields, one, strict=True))) for one in itertools.product(*map(_spellings, fields.values()))]
+    return [0.0, -0.0] if isinstance(value, float) and value == 0 else [value]
 
 
 @dataclass(frozen=True)
@@ -94,7 +108,7 @@ def find(log: TopicLog, target: Target) -> Found:
     """Look for a key everywhere. Cost: the keys of the log, silver, quarantine and of each named snapshot or copy are read once."""
     from pyspark.sql import functions as F
 
-    hit = F.expr(f"{digest_sql(log.uuid)} = '{target.digest}'")
+    hit = F.expr(f"{digest_sql(log.uuid, log.types.key)} = '{target.digest}'")
     records = _in_log(log, target)
     with tables.door(log.silver):
         rows = tables.read(log.spark, log.silver).filter((F.col("bucket") >= 0) & hit)
@@ -115,7 +129,7 @@ def _in_log(log: TopicLog, target: Target) -> dict[int, tuple[int, int]]:
     from pyspark.sql import functions as F
 
     rows = tables.read(log.spark, log.table).filter((F.col("segment") >= 0) & F.col("control").isNull())
-    found = rows.filter(f"{digest_sql(log.uuid)} = '{target.digest}'").groupBy("partition")
+    found = rows.filter(f"{digest_sql(log.uuid, log.types.key)} = '{target.digest}'").groupBy("partition")
     with tables.door(log.table):
         counted = found.agg(F.count(F.lit(1)).alias("records"), F.max("offset").alias("last")).orderBy("partition").collect()
     return {row["partition"]: (row["records"], row["last"]) for row in counted}
@@ -137,7 +151,7 @@ def _holding(log: TopicLog, target: Target) -> list[Entry]:
                 known[place] = False
                 continue
             with tables.door(log.silver):
-                known[place] = not rows.filter(f"bucket >= 0 AND {digest_sql(log.uuid)} = '{target.digest}'").isEmpty()
+                known[place] = not rows.filter(f"bucket >= 0 AND {digest_sql(log.uuid, log.types.key)} = '{target.digest}'").isEmpty()
     return [one for one in entries if known[(one.version, one.copy)]]
 
 
@@ -224,7 +238,7 @@ def _log(log: TopicLog, target: Target, intent: Intent, *, now: int) -> None:
         where = f"partition IN ({', '.join(map(str, sorted(found)))}) AND segment >= 0 AND control IS NULL"
         try:
             cut.remove(
-                log, f"{where} AND {digest_sql(log.uuid)} = '{target.digest}'",
+                log, f"{where} AND {digest_sql(log.uuid, log.types.key)} = '{target.digest}'",
                 user_metadata=note(ERASE, id=intent.id, checked=end.version, ends=end.ends()),
             )  # fmt: skip
             return
@@ -240,7 +254,7 @@ def _others(log: TopicLog, target: Target) -> None:
 
     if quarantine.exists(log):
         one = tables.small_frame(log.spark, "digest STRING", [(target.digest,)]).coalesce(1)
-        hit = f"t.key IS NOT NULL AND {digest_sql(log.uuid, 't.key')} = s.digest"
+        hit = f"t.key IS NOT NULL AND {digest_sql(log.uuid, log.types.key, 't.key')} = s.digest"
         _insist(lambda: tables.merge(one, log.quarantine, on=hit, clauses="WHEN MATCHED THEN DELETE", scatter=False))
     quoting = _quoting(log, target)
     if quoting:
