@@ -77,7 +77,9 @@ def drops(
     stored = bronze.records(log, at=end.version, more=("segment",)).filter(_within(chosen))
     barrier = F.col("tombstone") & log.rule.version().isNull() if log.rule.barriers else F.lit(False)
     size = F.expr(f"{octets('key', log.types.key)} + {octets('value', log.types.value)}") + header_octets(F.col("headers"))
-    records = stored.select("partition", "segment", "offset", F.col("key").isNull().alias("keyless"), barrier.alias("barrier"), size.alias("octets"))
+    records = stored.select(
+        "partition", "segment", "offset", F.col("key").isNull().alias("keyless"), barrier.alias("barrier"), size.alias("octets")
+    )
     held = rows.filter(~F.col("remembered") & F.col("partition").isin(sorted(chosen))).select("partition", "offset", due(now).alias("due"))
     joined = records.join(held, ["partition", "offset"], "left")
     below = F.col("offset") < looked_up([to.get(index, -1) for index in range(log.partitions)], F.col("partition"))

@@ -34,7 +34,9 @@ class Snapshots:
     rows: Callable[[SnapshotPlace], DataFrame]
 
     def base(self, end: LogEnd, held: Progress) -> tuple[SnapshotPlace, Base] | None:
-        """What stands for the records below the log's start: the oldest from whose end it tells everything; None where nothing is gone, or none will do."""
+        """What stands for the records below the log's start: the oldest from whose end it tells everything. None where nothing is gone,
+        or none will do.
+        """
         states = {index: tail.state for index, tail in end.tails.items()}
         if all(one.start <= one.origin for one in states.values()):
             return None

@@ -114,7 +114,7 @@ def covering(states: Mapping[int, PartitionState], log_ends: Mapping[int, int], 
 
 
 def missed(state: PartitionState, offset: int) -> bool:
-    """Whether the log no longer tells all that came at or after an offset: it starts later, or a delete at or after the offset left it (`PartitionState.deletes_from`).
+    """Whether the log no longer tells all that came at or after an offset: it starts later, or a delete at or after the offset left it.
 
     A reader at the very beginning of a whole log has seen nothing that could have been deleted.
     """

@@ -1,9 +1,10 @@
-"""A key erased: from the log, silver, the quarantine, copies of snapshots and verdicts that quote it; by its digest, so that no table names it again.
+"""A key erased: from log, silver, quarantine, copies of snapshots, verdicts and reports of runs; by its digest, so that no table names it again.
 
 The intent is written first: appends under way conflict with it, and whoever writes next finishes what was cut off. Then: the list of erased keys
 (`lakelog.latest.erased`), which every restore, import and requeue consults; named snapshots that hold the key become tables of their own
-without it; silver, fenced, so that no merge that knew the key can commit; the log, whose state says first that records will be missing; quarantine
-and verdicts; close. Each step passes over its finished result. The old files stay until their retention is over (`lakelog.cleaning.receipt`).
+without it; silver, fenced, so that no merge that knew the key can commit; the log, whose state says first that records will be missing;
+quarantine, verdicts and runs (`quotes`); close. Each step passes over its finished result. The old files stay until their retention is over
+(`lakelog.cleaning.receipt`).
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from lakelog.model.json_values import plain
 from lakelog.model.log_state import ERASE, Intent
 from lakelog.model.names import TableRef
 from lakelog.model.topic_log import TopicLog
+from lakelog.operations import quotes
 from lakelog.quality import quarantine, verdicts
 from lakelog.quality.selection import key_text
 from lakelog.snapshots import maintain, point, registry, take
@@ -43,7 +45,7 @@ ATTEMPTS = 20
 
 @dataclass(frozen=True)
 class Target:
-    """What is erased: the digest of the key, and those of the texts by which verdicts quote it."""
+    """What is erased: the digest of the key, and those of the texts by which verdicts and reports quote it."""
 
     digest: str
     quoted: tuple[str, ...]
@@ -81,8 +83,8 @@ def _spellings(value: Any) -> list[Any]:
 class Found:
     """Where a key is: records of the log by partition, (count, last offset); rows of silver, how many of them live; of the quarantine.
 
-    ``verdicts``: rules whose verdict quotes it. ``snapshots``: names (ids) of those that hold it and can be edited or promoted.
-    ``unread``: rows of the quarantine that could not be read as records, which may quote it unseen.
+    ``verdicts``: rules whose verdict quotes it, or may; ``runs``: runs whose report does. ``snapshots``: names (ids) of those that
+    hold it and can be edited or promoted. ``unread``: rows of the quarantine that could not be read as records, which may quote it unseen.
     """
 
     log: Mapping[int, tuple[int, int]]
@@ -90,6 +92,7 @@ class Found:
     live: int
     quarantine: int
     verdicts: int
+    runs: int
     snapshots: tuple[str, ...]
     unread: int
 
@@ -99,9 +102,9 @@ class Found:
         return sum(count for count, _ in self.log.values())
 
     @property
-    def none(self) -> bool:
-        """Whether the key is nowhere."""
-        return not (self.log or self.silver or self.quarantine or self.verdicts or self.snapshots)
+    def in_tables(self) -> bool:
+        """Whether there are records or rows of the key: what else there is quotes it, or may."""
+        return bool(self.log or self.silver or self.quarantine or self.snapshots)
 
 
 def find(log: TopicLog, target: Target) -> Found:
@@ -120,9 +123,9 @@ def find(log: TopicLog, target: Target) -> Found:
             aside = tables.sums(
                 tables.read(log.spark, log.quarantine), held=F.when(hit, 1).otherwise(0), unread=F.when(unread, 1).otherwise(0)
             )
-    quoting = _quoting(log, target)
+    quoting = quotes.find(log, target.quoted)
     shots = tuple(sorted(one.name or one.id.text for one in _holding(log, target)))
-    return Found(records, held["held"], held["live"], aside["held"], len(quoting), shots, aside["unread"])
+    return Found(records, held["held"], held["live"], aside["held"], len(quoting.verdicts), len(quoting.runs), shots, aside["unread"])
 
 
 def _in_log(log: TopicLog, target: Target) -> dict[int, tuple[int, int]]:
@@ -249,22 +252,12 @@ def _log(log: TopicLog, target: Target, intent: Intent, *, now: int) -> None:
 
 
 def _others(log: TopicLog, target: Target) -> None:
-    """Quarantine and verdicts."""
-    from pyspark.sql import functions as F
-
+    """Quarantine, verdicts and runs."""
     if quarantine.exists(log):
         one = tables.small_frame(log.spark, "digest STRING", [(target.digest,)]).coalesce(1)
         hit = f"t.key IS NOT NULL AND {digest_sql(log.uuid, log.types.key, 't.key')} = s.digest"
         _insist(lambda: tables.merge(one, log.quarantine, on=hit, clauses="WHEN MATCHED THEN DELETE", scatter=False))
-    quoting = _quoting(log, target)
-    if quoting:
-        rows = tables.small_frame(log.spark, "run STRING, rule STRING, keys STRING", quoting).withColumn("uuid", F.lit(log.uuid))
-        _insist(
-            lambda: tables.merge(
-                rows, verdicts.table_of(log.root), on="t.uuid = s.uuid AND t.run = s.run AND t.rule = s.rule",
-                clauses="WHEN MATCHED THEN UPDATE SET t.keys = s.keys, t.observed = NULL", scatter=False,
-            )
-        )  # fmt: skip
+    quotes.remove(log, target.quoted)
 
 
 def _insist(write: Any) -> None:
@@ -277,20 +270,13 @@ def _insist(write: Any) -> None:
                 raise
 
 
-def _quoting(log: TopicLog, target: Target) -> list[tuple[str, str, str]]:
-    """(run, rule, the keys without the erased one) of verdicts that quote it. Cost: at most one small Spark job."""
-    rows = verdicts.rows(log)
-    if rows is None:
-        return []
-    with tables.door(verdicts.table_of(log.root)), interpreted(log.spark):
-        told = rows.filter("rule IS NOT NULL AND keys IS NOT NULL AND keys != '[]'").select("run", "rule", "keys").collect()
-    found = []
-    for row in told:
-        keys = json.loads(row["keys"])
-        left = [key for key in keys if text_digest(log.uuid, key) not in target.quoted]
-        if len(left) < len(keys):
-            found.append((row["run"], row["rule"], json.dumps(left)))
-    return found
+def unquote(log: TopicLog, target: Target) -> None:
+    """Remove what quotes a key that was erased before, or may; nothing else holds it. Cost: that of `quotes.find`, and of what is to be written.
+
+    Raises:
+        Conflict: other writers were first again and again.
+    """
+    quotes.remove(log, target.quoted)
 
 
 def stored_tables(log: TopicLog) -> dict[str, TableRef]:
@@ -300,8 +286,9 @@ def stored_tables(log: TopicLog) -> dict[str, TableRef]:
 
 
 def vacuum(log: TopicLog, end: LogEnd) -> None:
-    """Remove the old files whose retention is over, from every table of the topic and from the lake's verdicts."""
+    """Remove the old files whose retention is over, from every table of the topic and from the lake's verdicts and runs."""
     for table in stored_tables(log).values():
         past.vacuum(log.spark, table, user_metadata=note("maintain", checked=end.version, ends=end.ends()) if table == log.table else None)
-    if table_properties.read(log.spark, verdicts.table_of(log.root)) is not None:
-        past.vacuum(log.spark, verdicts.table_of(log.root))
+    for table in (verdicts.table_of(log.root), quotes.runs_of(log.root)):
+        if table_properties.read(log.spark, table) is not None:
+            past.vacuum(log.spark, table)

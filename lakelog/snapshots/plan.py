@@ -159,8 +159,8 @@ def require_replay(log: TopicLog, target: Target, end: LogEnd) -> None:
 
     Raises:
         OffsetOutOfRange: the log starts above the snapshot's end.
-        LogIncomplete: a delete beyond the snapshot has left the log: the replay would bring back what it deleted. Or the log's records below the snapshot's
-            end are not the snapshot's: an earlier restore took those away.
+        LogIncomplete: a delete beyond the snapshot has left the log: the replay would bring back what it deleted. Or the log's records below the
+            snapshot's end are not the snapshot's: an earlier restore took those away.
     """
     for index, mark in sorted(target.state.marks.items()):
         stop, tail = mark.offset + 1, end.tails[index]

@@ -86,9 +86,10 @@ def _snapshot_and_tail(lake: Lake, kind: Kind, logs: list[list[Record]], chance:
         apply(model, keeping_up, log)
         position = fetched.next
         taken.append((f"s{step}", dict(topic.snapshot(f"s{step}", keep="0 days").ends)))
-        if step and chance.random() < 0.5:
+        if step and chance.random() < 0.3:
             topic.truncate(chance.choice(taken[-2:])[0])
-        if step and chance.random() < 0.6:
+        if step and chance.random() < 0.7:
+            topic.roll()
             cleaned += topic.clean().records
     wanted = topics.wanted(model)
     everything = {
