@@ -226,8 +226,8 @@ class Verified(Result):
     """What was found: ``problems`` is empty where all is well; ``records`` and ``keys`` were compared, ``commits`` looked at.
 
     ``differences``: the first keys that are not as the fold has them, each with partition, key, the offset ``expected`` and the one ``found``.
-    ``share``: of the keys that were recomputed (0: none, since something else is wrong). ``base``: the snapshot that stood for what is no longer
-    in the log.
+    ``share``: of the keys that were recomputed (0: none, since something else is wrong, or since deletes beyond every snapshot have left a log
+    that begins above its origin). ``base``: the snapshot that stood for what is no longer in the log.
     """
 
     topic: str

@@ -236,9 +236,9 @@ def _state(end: LogEnd, partition: int) -> tuple[int, int, str]:
 
 
 def _missing(drops: Mapping[tuple[int, int], Drops], partition: int) -> tuple[int, int]:
-    """The last offset that goes from a partition, and the last expired tombstone's."""
+    """The last offset that goes from a partition, and that of the last delete which the log must not be read without (`dropping`)."""
     mine = [one for (index, _), one in drops.items() if index == partition]
-    return max((one.last for one in mine), default=-1), max((one.last_expired for one in mine), default=-1)
+    return max((one.last for one in mine), default=-1), max((one.last_delete for one in mine), default=-1)
 
 
 def _write_tombstones(log: TopicLog, made: Plan, errors: Mapping[int, LakelogError]) -> None:

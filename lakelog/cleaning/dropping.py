@@ -1,4 +1,13 @@
-"""Which records of the log go and why, counted; and the segments written again without them, a bounded run of them a commit."""
+"""Which records of the log go and why, counted; and the segments written again without them, a bounded run of them a commit.
+
+A delete that goes takes something with it that the rest of the log may not tell. That of an expired tombstone: that its key is gone. That of a
+barrier (a delete without a version, under ``tombstone.unversioned=win_by_offset``) which a later record of its key superseded: that nothing before
+it counts. The record that superseded it may have a lower version than one before the barrier, so it does not tell this by itself: who holds that
+earlier record, a reader or a snapshot, must not read on from below the barrier. Both raise the offset from which on the log tells every delete
+(``PartitionState.deletes_from``). The cleaner does not ask whether somebody holds such a record, or whether a later barrier tells the same: it
+knows of the latest table the offsets alone. Barriers are not kept longer for slow readers: any later record of a key removes a delete before it
+(SEMANTICS 36).
+"""
 
 from __future__ import annotations
 
@@ -12,6 +21,7 @@ from lakelog.cleaning.winners import due
 from lakelog.delta import tables
 from lakelog.delta.errors import raised
 from lakelog.errors import Conflict
+from lakelog.log import bronze
 from lakelog.log.notes import note
 from lakelog.log.rows import STATE_SEGMENT
 from lakelog.log.tail import LogEnd
@@ -28,14 +38,15 @@ SMALL = 8 << 20
 
 @dataclass(frozen=True)
 class Drops:
-    """What goes from a segment, by reason, in records; octets that go; the last offset that goes, and the last expired tombstone's (-1: none)."""
+    """What goes from a segment, by reason, in records; octets that go; the last offset that goes; of the deletes that the log must not be read
+    without, expired tombstones and superseded barriers, the last one's (-1: none)."""
 
     superseded: int = 0
     expired: int = 0
     unkeyed: int = 0
     octets: int = 0
     last: int = -1
-    last_expired: int = -1
+    last_delete: int = -1
 
     @property
     def records(self) -> int:
@@ -63,9 +74,12 @@ def drops(
     chosen = {index: [one.base for one in held] for index, held in segments.items() if held}
     if not chosen:
         return {}
-    stored = tables.read(log.spark, log.table, end.version).filter(_within(chosen) & F.col("control").isNull())
+    stored = bronze.records(log, at=end.version, more=("segment",)).filter(_within(chosen))
+    barrier = F.col("tombstone") & log.rule.version().isNull() if log.rule.barriers else F.lit(False)
     size = F.expr(f"{octets('key', log.types.key)} + {octets('value', log.types.value)}") + header_octets(F.col("headers"))
-    records = stored.select("partition", "segment", "offset", F.col("key").isNull().alias("keyless"), size.alias("octets"))
+    records = stored.select(
+        "partition", "segment", "offset", F.col("key").isNull().alias("keyless"), barrier.alias("barrier"), size.alias("octets")
+    )
     held = rows.filter(~F.col("remembered") & F.col("partition").isin(sorted(chosen))).select("partition", "offset", due(now).alias("due"))
     joined = records.join(held, ["partition", "offset"], "left")
     below = F.col("offset") < looked_up([to.get(index, -1) for index in range(log.partitions)], F.col("partition"))
@@ -78,7 +92,7 @@ def drops(
         .agg(
             F.count_if(superseded).alias("superseded"), F.count_if(expired).alias("expired"), F.count_if(unkeyed).alias("unkeyed"),
             F.sum("octets").alias("octets"), F.max("offset").alias("last"),
-            F.coalesce(F.max(F.when(expired, F.col("offset"))), F.lit(-1)).alias("last_expired"),
+            F.coalesce(F.max(F.when(expired | (superseded & F.col("barrier")), F.col("offset"))), F.lit(-1)).alias("last_delete"),
         )
     )  # fmt: skip
     with tables.door(log.table):

@@ -2,35 +2,50 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from lakelog.cleaning_results import Erased, Holder
-from lakelog.delta import filesystem, tables
+from lakelog.delta import filesystem, table_properties, tables
+from lakelog.inputs.keys import NamedKey
 from lakelog.latest import erased, silver
 from lakelog.latest.erased import digest_sql
-from lakelog.model.names import TableRef
+from lakelog.model.names import TableRef, quoted
 from lakelog.model.records import as_datetime
 from lakelog.model.topic_log import TopicLog
-from lakelog.operations import erase
+from lakelog.operations import erase, quotes
 from lakelog.operations.erase import Found, Target
 from lakelog.snapshots import maintain, registry
 
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
 FILES = "Old files go with maintain, or with erase again, once their retention is over; then erase again says so."
+EDGES = "it is the least or greatest key of a data file"
+COMMITS = "Delta removes them when it writes a checkpoint after their retention (delta.logRetentionDuration); then erase again says so."
+EDGE_FIELDS, PLACE = ("minValues", "maxValues"), ("file", "written")
+# Delta writes so much of a text at most, and times in milliseconds, with their zone.
+CUT = 32
+TIMES = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSS[XXX]", "timeZone": "UTC"}
 
 
-def receipt(log: TopicLog, target: Target, found: Found, *, dry_run: bool, now: int) -> Erased:
+def receipt(log: TopicLog, key: NamedKey, target: Target, found: Found, *, dry_run: bool, now: int) -> Erased:
     """The answer of an erasure.
 
     Args:
         log: the topic.
-        target: the key's digest.
+        key: the key.
+        target: its digest.
         found: what there was of it before.
         dry_run: it is there still.
         now: the time in milliseconds.
 
-    Cost: the key column of all files of the topic's tables is read, old ones too; the registries.
+    Cost: the key column of all files of the topic's tables is read, old ones too, and their commit files; the registries; verdicts and runs.
     """
     mine = [one for one in erased.entries(log.spark, log.root, log.uuid) if one.digest == target.digest]
-    removed = {"log": found.records, "silver": found.silver, "quarantine": found.quarantine, "verdicts": found.verdicts}
-    held = [] if dry_run else _held(log, target, max((one.at for one in mine), default=now), quoted=found.verdicts > 0, now=now)
+    removed = {"log": found.records, "silver": found.silver, "quarantine": found.quarantine, "verdicts": found.verdicts, "runs": found.runs}
+    held = [] if dry_run else _held(log, key, target, max((one.at for one in mine), default=now), found, now=now)
     first = min((one.at for one in mine), default=None)
     return Erased(
         log.name, target.digest, dry_run, None if first is None else as_datetime(first), removed, found.live > 0, list(found.snapshots), held,
@@ -38,10 +53,10 @@ def receipt(log: TopicLog, target: Target, found: Found, *, dry_run: bool, now: 
     )  # fmt: skip
 
 
-def _held(log: TopicLog, target: Target, at: int, *, quoted: bool, now: int) -> list[Holder]:
-    """What still holds the key: old files, by the tables; snapshots that are versions of silver."""
+def _held(log: TopicLog, key: NamedKey, target: Target, at: int, found: Found, *, now: int) -> list[Holder]:
+    """What still holds the key: old files and commit files, by the tables; snapshots that are versions of silver; old files with texts."""
     held_tables = erase.stored_tables(log)
-    files = files_holding(log, target)
+    files, commits = files_holding(log, target), commit_files_holding(log, key, at)
     held = []
     for name, table in held_tables.items():
         over = at + retention_ms(log, name)
@@ -49,19 +64,23 @@ def _held(log: TopicLog, target: Target, at: int, *, quoted: bool, now: int) -> 
             held.append(Holder(f"old files of {table}: time travel shows it", files[name], as_datetime(over), FILES))
         elif table.path is None and over > now:
             held.append(Holder(f"old files of {table}, which a catalog manages: not searched", None, as_datetime(over), FILES))
+        if name in commits:
+            held.append(Holder(f"commit files of {table}: {EDGES}", commits[name], as_datetime(at + log_retention_ms(log, name)), COMMITS))
     held += [
         Holder(
             f"the table {table}, a copy of a snapshot",
-            files[name],
+            files.get(name, commits.get(name)),
             None,
             "Run maintain, which removes copies that nothing needs.",
         )
         for name, table in copies(log).items()
-        if name in files
+        if name in files or name in commits
     ]
-    if quoted:
-        until = as_datetime(at + retention_ms(log, "verdicts"))
-        held.append(Holder("old files of the lake's verdicts", None, until, FILES))
+    quoting = quotes.files(log, target.quoted, at)
+    until = as_datetime(at + retention_ms(log, "verdicts"))
+    held += [Holder(f"old files of the lake's {name}", count, until, FILES) for name, count in quoting.items()]
+    if log.table.path is None and (found.verdicts or found.runs):
+        held.append(Holder("old files of the lake's verdicts and runs, which a catalog manages: not searched", None, until, FILES))
     if "silver" in files:
         versions = [one for one in registry.entries(log.spark, log.root, log.uuid) if one.copy is None and one.created <= at]
         held += [
@@ -88,19 +107,97 @@ def files_holding(log: TopicLog, target: Target) -> dict[str, int]:
     Cost: the key column of every file is read.
     """
     from pyspark.sql import functions as F
+    from pyspark.sql.types import StructField, StructType
 
     found = {}
     for name, table in {**erase.stored_tables(log), **copies(log)}.items():
         if table.path is None:
             continue
         every = log.spark.read.options(recursiveFileLookup="true", pathGlobFilter="*.parquet")
-        files = every.schema(f"key {log.types.key.simpleString()}").parquet(table.path)
+        files = every.schema(StructType([StructField("key", log.types.key)])).parquet(table.path)
         with tables.door(table):
-            hit = files.filter(f"{digest_sql(log.uuid)} = '{target.digest}'").select(F.col("_metadata.file_path").alias("file")).distinct()
+            hit = (
+                files.filter(f"{digest_sql(log.uuid, log.types.key)} = '{target.digest}'")
+                .select(F.col("_metadata.file_path").alias("file"))
+                .distinct()
+            )
             found[name] = hit.count()
     return {name: count for name, count in found.items() if count}
+
+
+def commit_files_holding(log: TopicLog, key: NamedKey, at: int) -> dict[str, int]:
+    """Table to how many files of its ``_delta_log`` hold the key as the least or greatest of a data file; catalog tables are left out.
+
+    Delta cuts long texts off there: files that show the beginning of such a key count where they were written up to the erasure (``at``, in
+    milliseconds). Of a STRUCT each field stands alone: what counts is a data file of which every field is an edge.
+
+    Cost: commit files and checkpoints of the tables whose statistics take the key are read.
+    """
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StructField, StructType
+
+    edges = StructType([StructField(edge, StructType([StructField("key", log.types.key)])) for edge in EDGE_FIELDS])
+    found = {}
+    for name, table in {**erase.stored_tables(log), **copies(log)}.items():
+        columns = (table_properties.read(log.spark, table) or {}).get("delta.dataSkippingStatsColumns")
+        if table.path is None or (columns is not None and not re.search(r"(^|,)\s*key\s*(,|\.|$)", columns)):
+            continue
+        shown = F.from_json("stats", edges, TIMES)
+        place = (F.col("_metadata.file_path").alias("file"), F.unix_millis("_metadata.file_modification_time").alias("written"))
+        with tables.door(table):
+            hit = None
+            for stats in _statistics(log, f"{table.path}/_delta_log", place):
+                rows = stats.select("file", "written", shown.alias("edges")).filter(_is_edge(key, at)).select("file").distinct()
+                hit = rows if hit is None else hit.unionAll(rows)
+            found[name] = 0 if hit is None else hit.count()
+    return {name: count for name, count in found.items() if count}
+
+
+def _statistics(log: TopicLog, folder: str, place: Sequence[Column]) -> list[DataFrame]:
+    """The statistics of data files (``stats``, JSON) that commit files, their checksums and checkpoints hold, beside the ``place`` of the file."""
+    from pyspark.sql import functions as F
+
+    texts = log.spark.read.options(pathGlobFilter="*.{json,crc}").text(folder).select("value", *place)
+    added = texts.select(*PLACE, F.get_json_object("value", "$.add.stats").alias("stats"))
+    listed = texts.select(
+        *PLACE, F.explode(F.from_json("value", "allFiles ARRAY<STRUCT<stats: STRING>>")["allFiles"]["stats"]).alias("stats")
+    )
+    points = log.spark.read.options(pathGlobFilter="*.checkpoint*.parquet").schema("add STRUCT<stats: STRING>").parquet(folder)
+    points = points.select(*place, F.col("add.stats").alias("stats"))
+    return [rows.filter(F.col("stats").isNotNull()) for rows in (added, listed, points)]
+
+
+def _is_edge(key: NamedKey, at: int) -> Column:
+    """Whether the key is the least or greatest of a data file, by its statistics."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StructType
+
+    parts = [("", key.value, key.kind)]
+    if isinstance(key.kind, StructType):
+        parts = [(f".{quoted(one.name)}", key.value[n], one.dataType) for n, one in enumerate(key.kind.fields)]
+    found, shown = F.lit(True), F.lit(False)
+    for path, value, kind in parts:
+        # Delta has no edges of the others.
+        if value is None or kind.simpleString() in ("binary", "boolean"):
+            continue
+        hit = F.lit(False)
+        for edge in EDGE_FIELDS:
+            there = F.col(f"edges.{edge}.key{path}")
+            if kind.simpleString() == "timestamp":
+                hit = hit | (F.date_trunc("millisecond", there) == F.date_trunc("millisecond", F.lit(value)))
+                continue
+            hit = hit | (there == F.lit(value).cast(kind))
+            if isinstance(value, str) and len(value) > CUT:
+                hit = hit | (F.substring(there, 1, CUT) == value[:CUT]) & (F.col("written") <= at)
+        found, shown = found & F.coalesce(hit, F.lit(False)), F.lit(True)
+    return found & shown
 
 
 def retention_ms(log: TopicLog, name: str) -> int:
     """For how long a table's removed files stay, in milliseconds; Delta's default is a week."""
     return silver.stored_retention(log.spark, log.silver) if name == "silver" else 7 * 86_400_000
+
+
+def log_retention_ms(log: TopicLog, name: str) -> int:
+    """For how long Delta keeps a table's commit files, in milliseconds; its default is 30 days."""
+    return silver.stored_retention(log.spark, log.silver) if name == "silver" else 30 * 86_400_000

@@ -179,17 +179,20 @@ class CleaningVerbs:
         return RecordsDeleted(self.name, partition, before, start, gone)
 
     def erase(self, key: Any, *, dry_run: bool = False) -> Erased:
-        """Remove a key for good: from the log, the latest table, the quarantine, kept snapshots, and verdicts that quote it; gives a receipt.
+        """Remove a key for good: from the log, the latest table, the quarantine, kept snapshots, verdicts, reports of runs; gives a receipt.
 
         For data that must not be kept, such as a person's. Records of the key in every partition go, whatever their version; offsets, order and the
         log's end stay. Snapshots that are kept by name, copies, and the newest become tables of their own without the key. The files that
         held it stay for time travel until their retention is over: ``held`` says where and until when. Call it again then: it removes them, and the
-        receipt is ``complete``. No restore, import or requeue in this lake brings old records of the key back: a list of digests
+        receipt is ``complete``. So do commit files in ``_delta_log`` that hold the key as the least or greatest of a file, until Delta removes them.
+        What checks observed and the messages of errors may quote any record: these texts go from all verdicts and reports of the topic, whichever key
+        it is; counts, rules and names stay. No restore, import or requeue in this lake brings old records of the key back: a list of digests
         (``_lakelog/erased``) is consulted by each. New records of the key are taken as any others.
 
         Readers that keep up are not told: append a delete of the key first, where they are to see it go. Readers behind the log's end in a partition
-        that held the key begin anew from the latest table (OFFSET_OUT_OF_RANGE). Not searched: directories of exports, input files, copies that
-        others made, rows of the quarantine that are no records (``unread``), topics that were imported from this one before. (SEMANTICS L55)
+        that held the key begin anew from the latest table (OFFSET_OUT_OF_RANGE). Not searched: directories of exports, input files, files of reports
+        (``--report``), copies that others made, rows of the quarantine that are no records (``unread``), topics that were imported from this one
+        before. (SEMANTICS L55)
 
         Args:
             key: as a record would have it; of a STRUCT a dict of all its fields.
@@ -202,16 +205,18 @@ class CleaningVerbs:
             Conflict: other writers were first again and again. What was begun is finished by the next writing command.
 
         Cost: the key column of all tables and of their old files is read once before and once after; the files that hold the key are written
-        again, snapshots that hold it copied. Appends wait meanwhile. Then VACUUM of the topic's tables and of the lake's verdicts.
+        again, snapshots that hold it copied. Appends wait meanwhile. Then VACUUM of the topic's tables and of the lake's verdicts and runs.
         """
         end = self._ready(pin=True)
-        target = Target.of(self.log, named(self.spark, key, self.log.types.key))
+        wanted = named(self.spark, key, self.log.types.key)
+        target = Target.of(self.log, wanted)
         found = operation.find(self.log, target)
         if dry_run:
-            return receipt(self.log, target, found, dry_run=True, now=self.clock())
+            return receipt(self.log, wanted, target, found, dry_run=True, now=self.clock())
         known = {one.digest for one in erased.entries(self.spark, self.root, self.uuid)}
         for _ in range(ATTEMPTS):
-            if found.none and target.digest in known:
+            if target.digest in known and not found.in_tables:
+                operation.unquote(self.log, target)
                 break
             intent = operation.begin(self.log, target, end, now=self.clock())
             if intent is not None:
@@ -222,7 +227,7 @@ class CleaningVerbs:
             raise Conflict(f"{self.name}: other writers were first again and again. Nothing was erased; try again later.")
         keeping.follow(self.log, self.config, now=self.clock())
         operation.vacuum(self.log, self._ready(pin=True))
-        done = receipt(self.log, target, found, dry_run=False, now=self.clock())
+        done = receipt(self.log, wanted, target, found, dry_run=False, now=self.clock())
         LOGGER.info("%s: erased the key %s: %s", self.name, target.digest[:12], done.removed)
         return done
 

@@ -19,11 +19,12 @@ from lakelog.delta.lock import LOCKED
 from lakelog.delta.statement import interpreted
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION
 from lakelog.errors import Conflict
-from lakelog.model.names import TableRef, literal
+from lakelog.model.names import TableRef, literal, quoted
 from lakelog.model.records import as_datetime
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType
 
 COLUMNS = "uuid STRING, id STRING, digest STRING, epoch INT, ends STRING, erased_at TIMESTAMP"
 MARKS = "e_digest STRING, e_partition INT, e_epoch INT, e_end BIGINT"
@@ -52,10 +53,30 @@ class Erasure:
         return (self.uuid, self.id, self.digest, self.epoch, ends, as_datetime(self.at))
 
 
-def digest_sql(uuid: str, key: str = "key") -> str:
-    """The digest of a row's key, in SQL: SHA-256 of the topic's identity and the key as JSON, the same whatever the session's settings."""
+def digest_sql(uuid: str, kind: DataType, key: str = "key") -> str:
+    """The digest of a row's key, in SQL: SHA-256 of the topic's identity and the key as JSON, the same whatever the session's settings.
+
+    Keys that are one to the fold have one digest: -0.0 is 0.0, within a STRUCT too.
+    """
     options = ", ".join(literal(text) for pair in JSON.items() for text in pair)
-    return f"sha2(concat({literal(f'{uuid} ')}, to_json(struct({key} AS key), map({options}))), 256)"
+    return f"sha2(concat({literal(f'{uuid} ')}, to_json(struct({_one_zero(key, kind)} AS key), map({options}))), 256)"
+
+
+def _one_zero(column: str, kind: DataType) -> str:
+    """A column with 0.0 for every -0.0 in it, in SQL; the column itself where its type has no floating numbers."""
+    from pyspark.sql.types import StructType
+
+    name = kind.simpleString()
+    if name in ("float", "double"):
+        return f"IF({column} = 0, CAST(0 AS {name}), {column})"
+    if not isinstance(kind, StructType):
+        return column
+    fields = {field.name: (f"{column}.{quoted(field.name)}", field.dataType) for field in kind.fields}
+    changed = {name: _one_zero(*held) for name, held in fields.items()}
+    if all(changed[name] == column for name, (column, _) in fields.items()):
+        return column
+    packed = ", ".join(f"{literal(name)}, {inner}" for name, inner in changed.items())
+    return f"IF({column} IS NULL, NULL, named_struct({packed}))"
 
 
 def text_digest(uuid: str, text: str) -> str:
@@ -117,7 +138,7 @@ def without(rows: DataFrame, uuid: str, held: Sequence[Erasure]) -> DataFrame:
     if not held:
         return rows
     marks = F.broadcast(_marks(rows.sparkSession, held))
-    within = F.expr(f"e_digest = {digest_sql(uuid)} AND {_below('partition', 'epoch', 'offset')}")
+    within = F.expr(f"e_digest = {digest_sql(uuid, rows.schema['key'].dataType)} AND {_below('partition', 'epoch', 'offset')}")
     return rows.join(marks, within, "left_anti")
 
 
@@ -131,9 +152,10 @@ def sweep(spark: SparkSession, table: TableRef, uuid: str, held: Sequence[Erasur
     """
     if not held:
         return None
+    kind = tables.read(spark, table).schema["key"].dataType
     return tables.merge(
         _marks(spark, held), table,
-        on=f"t.bucket >= 0 AND s.e_digest = {digest_sql(uuid, 't.key')} AND {_below('t.partition', 't.epoch', 't.offset')}",
+        on=f"t.bucket >= 0 AND s.e_digest = {digest_sql(uuid, kind, 't.key')} AND {_below('t.partition', 't.epoch', 't.offset')}",
         clauses="WHEN MATCHED THEN DELETE", scatter=False, user_metadata=user_metadata,
     )  # fmt: skip
 

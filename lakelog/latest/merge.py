@@ -195,7 +195,7 @@ def require_reached(log: TopicLog, state: Progress, end: LogEnd) -> None:
     """Refuse a silver that was brought back by hand to before what the log still tells: what lies between would be lost without a word.
 
     Raises:
-        Damaged: the log of a partition begins above silver's progress, or deletes beyond it have expired.
+        Damaged: the log of a partition begins above silver's progress, or deletes beyond it have left it.
     """
     for index, tail in sorted(end.tails.items()):
         # A log that begins at its origin lost nothing, wherever that is.

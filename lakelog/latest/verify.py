@@ -34,7 +34,9 @@ class Snapshots:
     rows: Callable[[SnapshotPlace], DataFrame]
 
     def base(self, end: LogEnd, held: Progress) -> tuple[SnapshotPlace, Base] | None:
-        """What stands for the records below the log's start: the oldest that reaches it; None where nothing is gone, or none does."""
+        """What stands for the records below the log's start: the oldest from whose end it tells everything. None where nothing is gone,
+        or none will do.
+        """
         states = {index: tail.state for index, tail in end.tails.items()}
         if all(one.start <= one.origin for one in states.values()):
             return None
@@ -53,7 +55,8 @@ def verify(log: TopicLog, snapshots: Snapshots, share: float = 1.0) -> Verified:
 
     Args:
         log: the topic.
-        snapshots: its live ones; where the log begins above its origin, the oldest that reaches its start stands for what is gone.
+        snapshots: its live ones; where the log begins above its origin, the oldest from whose end it tells everything stands for what is gone.
+            Where deletes beyond each of them have left the log, that is no fault, but nothing is recomputed: the next snapshot makes it possible.
         share: of the keys that are recomputed.
 
     Cost: the history of the log, one pass over the log for its offsets, one fold of the merged part, one full join with silver.
@@ -122,7 +125,7 @@ def _wrong(tail: Tail, merged: int | None) -> list[str]:
 def _uncovered(tails: Mapping[int, Tail], end: LogEnd, snapshots: Sequence[SnapshotPlace]) -> list[str]:
     states = {index: tail.state for index, tail in tails.items()}
     gone = [one for one in states.values() if one.start > one.origin]
-    if not gone or positions.usable(states, end.ends(), snapshots):
+    if not gone or positions.covering(states, end.ends(), snapshots):
         return []
     return [
         f"partition {gone[0].partition}: the log starts at {gone[0].start}, and no snapshot holds what is gone: silver cannot be proved"

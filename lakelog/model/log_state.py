@@ -36,7 +36,8 @@ class PartitionState:
         origin: the first offset the log ever had; above 0 where a source is mirrored.
         start: the log start offset: the first offset that can be read.
         cleaned: below this offset, records may have been removed.
-        deletes_from: from this offset on, the log still holds every tombstone that was ever written.
+        deletes_from: from this offset on, the log still holds every delete that its other records do not tell: tombstones that were the latest of
+            their keys, and barriers.
         intent: an operation that was begun and not finished.
         rolled: segments that begin below this offset are closed, although no append has begun a new one.
         forgotten: up to this offset, epochs that are not among ``epochs`` may have had other records; 0 where none had.

@@ -100,18 +100,21 @@ def on_history(states: Mapping[int, PartitionState], log_ends: Mapping[int, int]
 def usable(states: Mapping[int, PartitionState], log_ends: Mapping[int, int], snapshots: Sequence[SnapshotPlace]) -> list[SnapshotPlace]:
     """The snapshots from whose end offsets on the log tells everything, oldest first.
 
-    They are on this history, end at or above every log start and above every delete that expired.
+    They are `covering`, and end above every delete that left the log and that its other records do not tell.
     """
+    found = covering(states, log_ends, snapshots)
+    return [one for one in found if all(one.ends[index] >= state.deletes_from for index, state in states.items())]
 
-    def reaches(snapshot: SnapshotPlace) -> bool:
-        return all(snapshot.ends[index] >= max(state.start, state.deletes_from) for index, state in states.items())
 
-    found = [one for one in snapshots if on_history(states, log_ends, one) and reaches(one)]
+def covering(states: Mapping[int, PartitionState], log_ends: Mapping[int, int], snapshots: Sequence[SnapshotPlace]) -> list[SnapshotPlace]:
+    """The snapshots that hold what lies below every log start, oldest first: they are on this history, and end at or above every log start."""
+    found = [one for one in snapshots if on_history(states, log_ends, one)]
+    found = [one for one in found if all(one.ends[index] >= state.start for index, state in states.items())]
     return sorted(found, key=lambda one: one.order)
 
 
 def missed(state: PartitionState, offset: int) -> bool:
-    """Whether the log no longer tells all that came at or after an offset: it starts later, or a delete at or after the offset expired.
+    """Whether the log no longer tells all that came at or after an offset: it starts later, or a delete at or after the offset left it.
 
     A reader at the very beginning of a whole log has seen nothing that could have been deleted.
     """

@@ -1,14 +1,16 @@
-"""A key erased: from the log, silver, the quarantine, copies of snapshots and verdicts that quote it; by its digest, so that no table names it again.
+"""A key erased: from log, silver, quarantine, copies of snapshots, verdicts and reports of runs; by its digest, so that no table names it again.
 
 The intent is written first: appends under way conflict with it, and whoever writes next finishes what was cut off. Then: the list of erased keys
 (`lakelog.latest.erased`), which every restore, import and requeue consults; named snapshots that hold the key become tables of their own
-without it; silver, fenced, so that no merge that knew the key can commit; the log, whose state says first that records will be missing; quarantine
-and verdicts; close. Each step passes over its finished result. The old files stay until their retention is over (`lakelog.cleaning.receipt`).
+without it; silver, fenced, so that no merge that knew the key can commit; the log, whose state says first that records will be missing;
+quarantine, verdicts and runs (`quotes`); close. Each step passes over its finished result. The old files stay until their retention is over
+(`lakelog.cleaning.receipt`).
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import uuid
 from collections.abc import Mapping
@@ -25,9 +27,11 @@ from lakelog.latest.progress import progress
 from lakelog.log import cut, state
 from lakelog.log.notes import note
 from lakelog.log.tail import LogEnd, log_end
+from lakelog.model.json_values import plain
 from lakelog.model.log_state import ERASE, Intent
 from lakelog.model.names import TableRef
 from lakelog.model.topic_log import TopicLog
+from lakelog.operations import quotes
 from lakelog.quality import quarantine, verdicts
 from lakelog.quality.selection import key_text
 from lakelog.snapshots import maintain, point, registry, take
@@ -41,7 +45,7 @@ ATTEMPTS = 20
 
 @dataclass(frozen=True)
 class Target:
-    """What is erased: the digest of the key, and those of the texts by which verdicts quote it."""
+    """What is erased: the digest of the key, and those of the texts by which verdicts and reports quote it."""
 
     digest: str
     quoted: tuple[str, ...]
@@ -51,11 +55,13 @@ class Target:
         """The target of a key that somebody names. Cost: one Spark job over one row."""
         from pyspark.sql.types import StructField, StructType
 
-        row = log.spark.createDataFrame([(key.value,)], StructType([StructField("key", key.kind)]))
+        spelled = _spellings(key.value)
+        rows = log.spark.createDataFrame([(one,) for one in spelled], StructType([StructField("key", key.kind)]))
         with interpreted(log.spark):
-            found = row.selectExpr(f"{digest_sql(log.uuid)} AS digest", "to_json(struct(key)) AS text").collect()[0]
-        texts = {key_text(found["text"]), json.dumps(key.shown), str(key.shown)}
-        return cls(found["digest"], tuple(sorted(text_digest(log.uuid, text) for text in texts)))
+            found = rows.selectExpr(f"{digest_sql(log.uuid, key.kind)} AS digest", "to_json(struct(key)) AS text").collect()
+        texts = {key_text(row["text"]) for row in found}
+        texts |= {write(plain(one, key.kind)) for one in spelled for write in (json.dumps, str)}
+        return cls(found[0]["digest"], tuple(sorted(text_digest(log.uuid, text) for text in texts)))
 
     @classmethod
     def of_intent(cls, intent: Intent) -> Target:
@@ -63,12 +69,22 @@ class Target:
         return cls(intent.arguments["digest"], tuple(intent.arguments["quoted"]))
 
 
+def _spellings(value: Any) -> list[Any]:
+    """A key in all its spellings that are one key to the fold: each 0.0 in it as -0.0 too."""
+    from pyspark.sql import Row
+
+    if isinstance(value, Row):
+        fields = value.asDict()
+        return [Row(**dict(zip(fields, one, strict=True))) for one in itertools.product(*map(_spellings, fields.values()))]
+    return [0.0, -0.0] if isinstance(value, float) and value == 0 else [value]
+
+
 @dataclass(frozen=True)
 class Found:
     """Where a key is: records of the log by partition, (count, last offset); rows of silver, how many of them live; of the quarantine.
 
-    ``verdicts``: rules whose verdict quotes it. ``snapshots``: names (ids) of those that hold it and can be edited or promoted.
-    ``unread``: rows of the quarantine that could not be read as records, which may quote it unseen.
+    ``verdicts``: rules whose verdict quotes it, or may; ``runs``: runs whose report does. ``snapshots``: names (ids) of those that
+    hold it and can be edited or promoted. ``unread``: rows of the quarantine that could not be read as records, which may quote it unseen.
     """
 
     log: Mapping[int, tuple[int, int]]
@@ -76,6 +92,7 @@ class Found:
     live: int
     quarantine: int
     verdicts: int
+    runs: int
     snapshots: tuple[str, ...]
     unread: int
 
@@ -85,16 +102,16 @@ class Found:
         return sum(count for count, _ in self.log.values())
 
     @property
-    def none(self) -> bool:
-        """Whether the key is nowhere."""
-        return not (self.log or self.silver or self.quarantine or self.verdicts or self.snapshots)
+    def in_tables(self) -> bool:
+        """Whether there are records or rows of the key: what else there is quotes it, or may."""
+        return bool(self.log or self.silver or self.quarantine or self.snapshots)
 
 
 def find(log: TopicLog, target: Target) -> Found:
     """Look for a key everywhere. Cost: the keys of the log, silver, quarantine and of each named snapshot or copy are read once."""
     from pyspark.sql import functions as F
 
-    hit = F.expr(f"{digest_sql(log.uuid)} = '{target.digest}'")
+    hit = F.expr(f"{digest_sql(log.uuid, log.types.key)} = '{target.digest}'")
     records = _in_log(log, target)
     with tables.door(log.silver):
         rows = tables.read(log.spark, log.silver).filter((F.col("bucket") >= 0) & hit)
@@ -106,16 +123,16 @@ def find(log: TopicLog, target: Target) -> Found:
             aside = tables.sums(
                 tables.read(log.spark, log.quarantine), held=F.when(hit, 1).otherwise(0), unread=F.when(unread, 1).otherwise(0)
             )
-    quoting = _quoting(log, target)
+    quoting = quotes.find(log, target.quoted)
     shots = tuple(sorted(one.name or one.id.text for one in _holding(log, target)))
-    return Found(records, held["held"], held["live"], aside["held"], len(quoting), shots, aside["unread"])
+    return Found(records, held["held"], held["live"], aside["held"], len(quoting.verdicts), len(quoting.runs), shots, aside["unread"])
 
 
 def _in_log(log: TopicLog, target: Target) -> dict[int, tuple[int, int]]:
     from pyspark.sql import functions as F
 
     rows = tables.read(log.spark, log.table).filter((F.col("segment") >= 0) & F.col("control").isNull())
-    found = rows.filter(f"{digest_sql(log.uuid)} = '{target.digest}'").groupBy("partition")
+    found = rows.filter(f"{digest_sql(log.uuid, log.types.key)} = '{target.digest}'").groupBy("partition")
     with tables.door(log.table):
         counted = found.agg(F.count(F.lit(1)).alias("records"), F.max("offset").alias("last")).orderBy("partition").collect()
     return {row["partition"]: (row["records"], row["last"]) for row in counted}
@@ -137,7 +154,7 @@ def _holding(log: TopicLog, target: Target) -> list[Entry]:
                 known[place] = False
                 continue
             with tables.door(log.silver):
-                known[place] = not rows.filter(f"bucket >= 0 AND {digest_sql(log.uuid)} = '{target.digest}'").isEmpty()
+                known[place] = not rows.filter(f"bucket >= 0 AND {digest_sql(log.uuid, log.types.key)} = '{target.digest}'").isEmpty()
     return [one for one in entries if known[(one.version, one.copy)]]
 
 
@@ -224,7 +241,7 @@ def _log(log: TopicLog, target: Target, intent: Intent, *, now: int) -> None:
         where = f"partition IN ({', '.join(map(str, sorted(found)))}) AND segment >= 0 AND control IS NULL"
         try:
             cut.remove(
-                log, f"{where} AND {digest_sql(log.uuid)} = '{target.digest}'",
+                log, f"{where} AND {digest_sql(log.uuid, log.types.key)} = '{target.digest}'",
                 user_metadata=note(ERASE, id=intent.id, checked=end.version, ends=end.ends()),
             )  # fmt: skip
             return
@@ -235,22 +252,12 @@ def _log(log: TopicLog, target: Target, intent: Intent, *, now: int) -> None:
 
 
 def _others(log: TopicLog, target: Target) -> None:
-    """Quarantine and verdicts."""
-    from pyspark.sql import functions as F
-
+    """Quarantine, verdicts and runs."""
     if quarantine.exists(log):
         one = tables.small_frame(log.spark, "digest STRING", [(target.digest,)]).coalesce(1)
-        hit = f"t.key IS NOT NULL AND {digest_sql(log.uuid, 't.key')} = s.digest"
+        hit = f"t.key IS NOT NULL AND {digest_sql(log.uuid, log.types.key, 't.key')} = s.digest"
         _insist(lambda: tables.merge(one, log.quarantine, on=hit, clauses="WHEN MATCHED THEN DELETE", scatter=False))
-    quoting = _quoting(log, target)
-    if quoting:
-        rows = tables.small_frame(log.spark, "run STRING, rule STRING, keys STRING", quoting).withColumn("uuid", F.lit(log.uuid))
-        _insist(
-            lambda: tables.merge(
-                rows, verdicts.table_of(log.root), on="t.uuid = s.uuid AND t.run = s.run AND t.rule = s.rule",
-                clauses="WHEN MATCHED THEN UPDATE SET t.keys = s.keys, t.observed = NULL", scatter=False,
-            )
-        )  # fmt: skip
+    quotes.remove(log, target.quoted)
 
 
 def _insist(write: Any) -> None:
@@ -263,20 +270,13 @@ def _insist(write: Any) -> None:
                 raise
 
 
-def _quoting(log: TopicLog, target: Target) -> list[tuple[str, str, str]]:
-    """(run, rule, the keys without the erased one) of verdicts that quote it. Cost: at most one small Spark job."""
-    rows = verdicts.rows(log)
-    if rows is None:
-        return []
-    with tables.door(verdicts.table_of(log.root)), interpreted(log.spark):
-        told = rows.filter("rule IS NOT NULL AND keys IS NOT NULL AND keys != '[]'").select("run", "rule", "keys").collect()
-    found = []
-    for row in told:
-        keys = json.loads(row["keys"])
-        left = [key for key in keys if text_digest(log.uuid, key) not in target.quoted]
-        if len(left) < len(keys):
-            found.append((row["run"], row["rule"], json.dumps(left)))
-    return found
+def unquote(log: TopicLog, target: Target) -> None:
+    """Remove what quotes a key that was erased before, or may; nothing else holds it. Cost: that of `quotes.find`, and of what is to be written.
+
+    Raises:
+        Conflict: other writers were first again and again.
+    """
+    quotes.remove(log, target.quoted)
 
 
 def stored_tables(log: TopicLog) -> dict[str, TableRef]:
@@ -286,8 +286,9 @@ def stored_tables(log: TopicLog) -> dict[str, TableRef]:
 
 
 def vacuum(log: TopicLog, end: LogEnd) -> None:
-    """Remove the old files whose retention is over, from every table of the topic and from the lake's verdicts."""
+    """Remove the old files whose retention is over, from every table of the topic and from the lake's verdicts and runs."""
     for table in stored_tables(log).values():
         past.vacuum(log.spark, table, user_metadata=note("maintain", checked=end.version, ends=end.ends()) if table == log.table else None)
-    if table_properties.read(log.spark, verdicts.table_of(log.root)) is not None:
-        past.vacuum(log.spark, verdicts.table_of(log.root))
+    for table in (verdicts.table_of(log.root), quotes.runs_of(log.root)):
+        if table_properties.read(log.spark, table) is not None:
+            past.vacuum(log.spark, table)

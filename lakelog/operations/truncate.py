@@ -69,7 +69,7 @@ def require_covered(log: TopicLog, end: LogEnd, held: Held) -> None:
     """
     states = {index: tail.state for index, tail in end.tails.items()}
     gone = next((one for one in states.values() if one.start > one.origin), None)
-    if gone is not None and not log.config.policy("delete") and not positions.usable(states, end.ends(), held.snapshots):
+    if gone is not None and not log.config.policy("delete") and not positions.covering(states, end.ends(), held.snapshots):
         raise Damaged(
             f"{log.name}: the log of partition {gone.partition} starts at offset {gone.start}, its records from {gone.origin} on are gone, and no"
             " snapshot holds them. Nothing was deleted. Take a snapshot of the latest table first, if it is sound (verify).",

@@ -45,6 +45,8 @@ ATTEMPTS = 10
 PLACE = ("source", "partition", "offset", "epoch", "batch", "identity")
 SAME = " AND ".join(f"t.{name} <=> s.{name}" for name in PLACE)
 CONTENT = ("key", "value", "headers", "raw")
+# The commit files of the table show no content of a record.
+SKIPPING = {"delta.dataSkippingStatsColumns": "partition,offset,timestamp,time"}
 
 
 def put(log: TopicLog, leave: Mapping[int, int], *, source: str, now: int) -> None:
@@ -272,7 +274,7 @@ def _ensure(log: TopicLog) -> None:
         added = [Change((name,), kind, True) for name, kind in KEPT.items() if name not in held.names]
         evolution.apply(log.spark, log.quarantine, [*added, *plan(held["value"].dataType, log.types.value)])
         return
-    properties = {FORMAT: str(FORMAT_VERSION), IDENTITY: log.uuid}
+    properties = {FORMAT: str(FORMAT_VERSION), IDENTITY: log.uuid, **SKIPPING}
     try:
         tables.create(_none(log), log.quarantine, properties=properties, replace=stored is not None)
     except Conflict:

@@ -27,6 +27,8 @@ COLUMNS = (
 )
 
 
+# The commit files of the table show no text of a record.
+SKIPPING = {"delta.dataSkippingStatsColumns": "uuid,version,at"}
 # What a topic's status tells of its newest verdict.
 SAID = ("run", "door", "outcome", "version", "at")
 
@@ -56,7 +58,7 @@ def record(log: TopicLog, verdict: Verdict, *, now: int) -> None:
     with interpreted(log.spark):
         if table_properties.read(log.spark, table) is None:
             try:
-                tables.create(frame, table, properties={FORMAT: str(FORMAT_VERSION)})
+                tables.create(frame, table, properties={FORMAT: str(FORMAT_VERSION), **SKIPPING})
                 return
             except Conflict:
                 table_properties.wait_for(log.spark, table, FORMAT)

@@ -69,7 +69,7 @@ def require_valid(log: TopicLog, end: LogEnd, position: Position, snapshots: Sna
 
     Raises:
         FencedEpoch: a restore cut away what was read; ``expected`` is the position to go back to.
-        OffsetOutOfRange: the log starts later, or a delete has expired; it names the snapshot to load.
+        OffsetOutOfRange: the log starts later, or a delete has left it; it names the snapshot to load.
         InvalidRequest: as `validate`.
     """
     beyond = [
@@ -144,7 +144,7 @@ def _out_of_range(log: TopicLog, end: LogEnd, partition: int, offset: int, snaps
     start, log_end, deletes_from = tail.state.start, tail.end, tail.state.deletes_from
     why = f"the log of partition {partition} holds offsets [{start}, {log_end})"
     if start <= offset < deletes_from:
-        why += f", and deletes below {deletes_from} have expired: one may have been missed"
+        why += f", and deletes below {deletes_from} have left it: one may have been missed"
     todo = ""
     if offset < max(start, deletes_from):
         todo = (

@@ -159,8 +159,8 @@ def require_replay(log: TopicLog, target: Target, end: LogEnd) -> None:
 
     Raises:
         OffsetOutOfRange: the log starts above the snapshot's end.
-        LogIncomplete: a tombstone beyond the snapshot has expired: the replay would bring its key back. Or the log's records below the snapshot's
-            end are not the snapshot's: an earlier restore took those away.
+        LogIncomplete: a delete beyond the snapshot has left the log: the replay would bring back what it deleted. Or the log's records below the
+            snapshot's end are not the snapshot's: an earlier restore took those away.
     """
     for index, mark in sorted(target.state.marks.items()):
         stop, tail = mark.offset + 1, end.tails[index]
@@ -171,8 +171,8 @@ def require_replay(log: TopicLog, target: Target, end: LogEnd) -> None:
             )  # fmt: skip
         if tail.state.deletes_from > stop:
             raise LogIncomplete(
-                f"{log.name}: deletes of partition {index} between offset {stop} and {tail.state.deletes_from} have expired and left the log: their"
-                " keys would come back. Nothing was changed. Restore with log=truncate, or choose a later snapshot.",
+                f"{log.name}: deletes of partition {index} between offset {stop} and {tail.state.deletes_from} have left the log: what they deleted"
+                " would come back. Nothing was changed. Restore with log=truncate, or choose a later snapshot.",
                 expected=stop, actual=tail.state.deletes_from, partition=index,
             )  # fmt: skip
         shared = min(common_end(tail.state.epochs, mark.epoch, stop, forgotten=tail.state.forgotten), tail.end)

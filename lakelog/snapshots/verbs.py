@@ -213,7 +213,7 @@ class SnapshotVerbs:
             NotFound: there is no such snapshot, or its files are no more (SNAPSHOT_NOT_FOUND).
             Refused: it was made under another ordering rule (RULE_CHANGED); the remedy is named.
             OffsetOutOfRange: ``keep``, and the log starts above the snapshot's end.
-            LogIncomplete: ``keep``, and deletes beyond the snapshot have expired, or the log's records are not those it was made of.
+            LogIncomplete: ``keep``, and deletes beyond the snapshot have left the log, or the log's records are not those it was made of.
             Conflict: other writers were first again and again.
             After any of them nothing was changed.
 

@@ -9,7 +9,7 @@ import pytest
 
 from jobs.clean import main
 from lakelog import Lake, Merged, Topic
-from lakelog.errors import InvalidRequest, OffsetOutOfRange, Refused
+from lakelog.errors import InvalidRequest, LogIncomplete, OffsetOutOfRange, Refused
 from tests.conftest import NOON, Clock
 from tests.tables import versions
 
@@ -213,3 +213,39 @@ def test_what_is_appended_between_the_merge_and_the_clean_is_not_taken_for_super
     topic.merge()
     assert latest(topic) == {b"a": 6, b"k3": 3, b"k4": 5, b"k5": 7}
     assert topic.verify().problems == []
+
+
+def test_who_holds_what_a_superseded_barrier_deleted_begins_anew_once_the_barrier_has_left_the_log(lake: Lake) -> None:
+    """The record after the barrier has a lower version than the one before it: without the barrier, a reader would keep that one."""
+    config = {"compaction.strategy": "column", "compaction.strategy.column": "v", "min.cleanable.dirty.ratio": "0"}
+    topic = lake.create_topic("t", key="STRING", value="v INT", config=config)
+    topic.append([{"key": "a", "value": {"v": 5}}])
+    topic.merge()
+    topic.snapshot("s", keep="9 days")
+    position = topic.bootstrap("s").position
+    topic.truncate("s")
+    topic.append([{"key": "a", "tombstone": True}])
+    topic.append([{"key": "a", "value": {"v": 3}}])
+    topic.merge()
+    assert topic.validate(position).answer == "VALID", "the log still has the barrier"
+    topic.roll()
+    assert topic.clean().records == 1
+    assert [row["v"] for row in topic.latest().collect()] == [3]
+
+    assert topic.validate(position).answer == "SNAPSHOT"
+    with pytest.raises(OffsetOutOfRange, match="deletes below 2 have left it"):
+        topic.read(since=position)
+    with pytest.raises(LogIncomplete):
+        topic.restore("s", log="keep")
+    verified = topic.verify()
+    assert (verified.problems, verified.share, verified.base) == ([], 0.0, None), (
+        "no snapshot stands for what is gone, and nothing is wrong"
+    )
+    assert topic.repair().done == []
+
+    topic.snapshot("later")
+    verified = topic.verify()
+    assert (verified.problems, verified.share, verified.keys) == ([], 1.0, 1)
+    assert topic.validate(position).snapshot == "later"
+    assert topic.truncate("later").to_offsets == {0: 3}
+    assert [row["v"] for row in topic.latest().collect()] == [3]

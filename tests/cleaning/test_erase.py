@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import datetime
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql.types import StringType
 
 from lakelog import Lake, Topic
-from lakelog.errors import InvalidRequest, OffsetOutOfRange
+from lakelog.delta import tables
+from lakelog.errors import GateFailed, InvalidRequest, OffsetOutOfRange
 from lakelog.latest import erased
+from lakelog.model.names import TableRef
+from lakelog.operations import quotes
+from lakelog.running.run import run
 from tests.conftest import Clock
+from tests.quality.folders import rows, stock, write
 
 DAY = 86_400_000
 
@@ -37,13 +44,14 @@ def test_an_erased_key_is_gone_and_its_old_records_do_not_come_back(lake: Lake, 
 
     ends, version = topic.ends(), topic.status().bronze_version
     planned = topic.erase("ann", dry_run=True)
-    assert planned.removed == {"log": 3, "silver": 1, "quarantine": 0, "verdicts": 0}
+    assert planned.removed == {"log": 3, "silver": 1, "quarantine": 0, "verdicts": 0, "runs": 0}
     assert (planned.snapshots, planned.was_live, planned.erased_at) == (["before"], True, None)
     assert (topic.status().bronze_version, people(topic)["ann"]) == (version, "a2"), "a dry run changes nothing"
 
     done = topic.erase("ann")
     assert (done.removed, done.snapshots, done.complete) == (planned.removed, ["before"], False)
-    assert {one.where.split(" of ")[0] for one in done.held} == {"old files"}
+    assert {one.where.split(" of ")[0] for one in done.held} == {"old files", "commit files"}, "in silver's it is the least key of a file"
+    assert "ann" in commit_files(topic, "silver") and "ann" not in commit_files(topic, "bronze")
     assert all(one.files and one.until is not None for one in done.held)
     assert "ann" not in str(done)
     assert people(topic) == {"bob": "b1", "eve": "e1", "kim": "k1"}
@@ -71,13 +79,69 @@ def test_an_erased_key_is_gone_and_its_old_records_do_not_come_back(lake: Lake, 
     assert copy.verify().problems == []
 
     aside = topic.erase("kim")
-    assert aside.removed == {"log": 0, "silver": 0, "quarantine": 1, "verdicts": 0}, "the restore had put it there"
+    assert aside.removed == {"log": 0, "silver": 0, "quarantine": 1, "verdicts": 0, "runs": 0}, "the restore had put it there"
     assert topic.quarantined().filter("key = 'kim'").isEmpty()
+    assert "kim" not in commit_files(topic, "quarantine"), "its statistics are of places and times alone"
     nobody = topic.erase("nobody")
     assert (set(nobody.removed.values()), nobody.complete) == ({0}, True)
     assert len(erased.entries(topic.spark, topic.root, topic.uuid)) == 3
     with pytest.raises(InvalidRequest):
         topic.erase(None)
+
+
+def commit_files(topic: Topic, table: str) -> str:
+    return "".join(file.read_text(encoding="utf-8") for file in Path(topic.root, topic.name, table, "_delta_log").glob("*.json"))
+
+
+def test_verdicts_and_reports_of_runs_quote_an_erased_key_no_more(lake: Lake, clock: Clock, tmp_path: Path) -> None:
+    """In lists of keys, and in what checks observed and errors said: there it cannot be searched, so these texts go as a whole."""
+    suites = write(
+        tmp_path / "suites", "people", append=[stock("expect_groups_to_be_unique", columns=["key"])],
+        merge=[stock("expect_column_values_to_not_be_null", column="mail"), rows("mail_there", "mail IS NOT NULL")],
+    )  # fmt: skip
+    topic = lake.create_topic("people", key="STRING", value="mail STRING", config={"quality.suites": suites})
+    topic.append([{"key": "bob", "value": {"mail": "b1"}}])
+    topic.merge()
+    with pytest.raises(GateFailed):
+        topic.append([{"key": "ann@example.org", "value": {"mail": mail}} for mail in ("a1", "a2")])
+    topic.append([{"key": "ann@example.org", "value": {"mail": None}}])
+    clock.tick(1)
+    assert run(lake, "people").exit_code == GateFailed.exit_code
+    runs = TableRef.of(lake.root, "_lakelog", "runs")
+
+    def texts() -> str:
+        reports = [row["report"] for row in tables.read(lake.spark, runs).collect()]
+        return "".join([*reports, *(verdict.to_json() for verdict in topic.verdicts())])
+
+    assert texts().count("ann@example.org") >= 3
+    planned = topic.erase("ann@example.org", dry_run=True)
+    assert (planned.removed["log"], planned.removed["runs"]) == (1, 1) and planned.removed["verdicts"] >= 2
+    done = topic.erase("ann@example.org")
+    assert done.removed == planned.removed
+    assert "ann@example.org" not in texts()
+    assert "ann@example.org" not in "".join(
+        file.read_text(encoding="utf-8") for file in Path(lake.root, "_lakelog", "verdicts", "_delta_log").glob("*.json")
+    )
+    assert {one.where for one in done.held} >= {"old files of the lake's verdicts", "old files of the lake's runs"}
+    failed = next(one for one in topic.verdicts() if one.door == "merge" and not one.ok)
+    assert any(one.failing == 1 and not one.observed for one in failed.findings), "its figures stay"
+    again = topic.erase("ann@example.org")
+    assert set(again.removed.values()) == {0}
+    assert {one.where for one in again.held} >= {"old files of the lake's verdicts", "old files of the lake's runs"}, "they are there still"
+
+
+def test_of_a_report_only_texts_that_may_quote_a_record_go() -> None:
+    finding = {"type": "expect_groups_to_be_unique", "observed": '1 groups have several rows: {"key":"ann"}', "keys": ["ann", "bob"]}
+    counted = {"type": "expect_rows_to_satisfy", "observed": "1 of 3 break it: 66.6667% satisfy it, 90.0000% must", "keys": []}
+    error = {"error": "GATE_FAILED", "message": "people: … Keys: ann.", "retry": False, "keys": ["ann"], "run": "r1"}
+    told = {"steps": [{"report": {"findings": [finding, counted]}}], "error": error, "counts": {"merged": 3}}
+    left = json.loads(quotes.without(json.dumps(told), lambda text: text == "ann") or "")
+    assert left["steps"][0]["report"]["findings"] == [{**finding, "observed": "", "keys": ["bob"]}, counted]
+    assert left["error"] == {**error, "message": quotes.REMOVED, "keys": []}
+    assert left["counts"] == told["counts"]
+    conflict = {"error": {"error": "CONFLICT", "message": "people: other writers were first.", "retry": True}}
+    assert quotes.without(json.dumps(conflict), lambda text: True) is None
+    assert quotes.without(json.dumps(left), lambda text: text == "ann") is None, "again, and nothing changes"
 
 
 @pytest.mark.long
@@ -93,3 +157,16 @@ def test_keys_that_differ_by_a_microsecond_are_two(lake: Lake) -> None:
     assert topic.verify().problems == []
     assert topic.snapshot("old", at=version, keep="9 days").created
     assert sorted(row["n"] for row in topic.latest("old").collect()) == [1, 2], "a name that is given later does not bring it back"
+
+
+def test_a_key_is_erased_in_all_its_spellings_whatever_its_fields_are_called(lake: Lake) -> None:
+    """0.0 and -0.0 are one key to the fold, within a STRUCT too; keys without floating numbers keep the digests that they had."""
+    topic = lake.create_topic("t", key="`order-id` STRING, `größe` DOUBLE", value="n INT")
+    keys = [{"order-id": "a", "größe": size} for size in (-0.0, 0.0, 1.5)]
+    topic.append([{"key": key, "value": {"n": n}, "partition": 0} for n, key in enumerate(keys)])
+    topic.merge()
+    done = topic.erase(keys[1])
+    assert (done.removed["log"], done.removed["silver"]) == (2, 1)
+    assert [row["n"] for row in topic.latest().collect()] == [2]
+    assert not done.complete and {one.files for one in done.held if "bronze" in one.where} == {1}
+    assert erased.digest_sql("u", StringType()).startswith("sha2(concat('u ', to_json(struct(key AS key), map(")

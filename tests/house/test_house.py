@@ -30,7 +30,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "plan", "checkpoint", "segments", "winners", "dropping", "tombstones", "clean", "retention", "roll", "contest", "explain", "receipt",
         "verbs",
     ),
-    "operations": ("create", "configure", "delete", "replay", "repair", "upgrade", "truncate", "erase", "intents"),
+    "operations": ("create", "configure", "delete", "replay", "repair", "upgrade", "truncate", "quotes", "erase", "intents"),
     "readers": ("validate", "read", "bootstrap", "positions", "lag"),
     "snapshots": ("registry", "keeping", "epochs", "take", "point", "plan", "restore", "maintain", "verbs"),
     "quality": (
@@ -71,7 +71,7 @@ COLLECTORS = (
     "snapshots.registry", "snapshots.plan", "snapshots.point", "log.extent",
     "quality.quarantine", "quality.verdicts", "quality.merge_gate", "quality.audit", "quality.profile", "quality.requeue",
     "quality.rivals", "quality.expectations",
-    "log.cut", "latest.erased", "operations.erase",
+    "log.cut", "latest.erased", "operations.erase", "operations.quotes",
     "running.lease", "page.table_reader", "delta.kafka", "sources.streaming", "lake.lake_table",
     "formats.arrow", "inputs.keys", "formats.csv", "inputs.inference", "formats.files", "cli.rows",
 )  # fmt: skip

@@ -60,12 +60,15 @@ def caught_up(topic: Topic, model: Model, held: Held, position: Position, most: 
 
 def _snapshot_and_tail(lake: Lake, kind: Kind, logs: list[list[Record]], chance: random.Random) -> None:
     topic, model = (
-        topics.fresh(lake, kind, partitions=len(logs), config={"segment.bytes": chance.choice([40, 400, 1 << 30])}),
+        topics.fresh(
+            lake, kind, partitions=len(logs), config={"segment.bytes": chance.choice([40, 400, 1 << 30]), "min.cleanable.dirty.ratio": 0}
+        ),
         Model(kind.rule),
     )
     left = {partition: list(history) for partition, history in enumerate(logs)}
     taken: list[tuple[str, dict[int, int]]] = []
     keeping_up: Held = {}
+    cleaned = 0
     position, seen = topic.position(), dict[int, list[Any]]()
     for step in range(4):
         batch = {partition: [records.pop(0) for _ in range(min(len(records), chance.randint(0, 6)))] for partition, records in left.items()}
@@ -83,8 +86,11 @@ def _snapshot_and_tail(lake: Lake, kind: Kind, logs: list[list[Record]], chance:
         apply(model, keeping_up, log)
         position = fetched.next
         taken.append((f"s{step}", dict(topic.snapshot(f"s{step}", keep="0 days").ends)))
-        if step and chance.random() < 0.5:
+        if step and chance.random() < 0.3:
             topic.truncate(chance.choice(taken[-2:])[0])
+        if step and chance.random() < 0.7:
+            topic.roll()
+            cleaned += topic.clean().records
     wanted = topics.wanted(model)
     everything = {
         index: [(offset, record.key, *topics.seen(record)) for offset, record in enumerate(records)] for index, records in model.log.items()
@@ -93,7 +99,10 @@ def _snapshot_and_tail(lake: Lake, kind: Kind, logs: list[list[Record]], chance:
     topics.same(topic, model, shown(keeping_up), wanted)
     starts = topic.start().offsets
     for name, ends in taken:
-        if all(ends[index] >= start for index, start in starts.items()):
+        cut = any(ends[index] < start for index, start in starts.items())
+        # No tombstone expires here: what a clean alone takes from who is above the log start are barriers.
+        missed = cleaned > 0 and kind.rule.barriers and topic.validate(Position(ends, 0)).answer == "SNAPSHOT"
+        if not cut and not missed:
             begin = topic.bootstrap(name)
             assert begin.position.offsets == ends
             held = caught_up(topic, model, loaded(begin.rows), begin.position, chance.choice([None, 3, 50]))
@@ -101,12 +110,13 @@ def _snapshot_and_tail(lake: Lake, kind: Kind, logs: list[list[Record]], chance:
         else:
             with pytest.raises(OffsetOutOfRange):
                 topic.bootstrap(name)
-            with pytest.raises(OffsetOutOfRange, match="Load the snapshot s"):
+            with pytest.raises(OffsetOutOfRange, match="Load the snapshot s" if not cleaned else None):
                 topic.read(since=Position(ends, 0))
     begin = topic.bootstrap()
     topics.same(topic, model, shown(caught_up(topic, model, loaded(begin.rows), begin.position, None)), wanted)
     verified = topic.verify()
-    assert verified.problems == [] and (verified.base is None) == (not any(starts.values()))
+    assert verified.problems == []
+    assert (cleaned and kind.rule.barriers) or (verified.base is None) == (not any(starts.values()))
 
 
 @pytest.mark.long
