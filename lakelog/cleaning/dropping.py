@@ -21,12 +21,12 @@ from lakelog.cleaning.winners import due
 from lakelog.delta import tables
 from lakelog.delta.errors import raised
 from lakelog.errors import Conflict
-from lakelog.log import bronze
 from lakelog.log.notes import note
 from lakelog.log.rows import STATE_SEGMENT
 from lakelog.log.tail import LogEnd
 from lakelog.model.records import header_octets, looked_up, octets
 from lakelog.model.topic_log import TopicLog
+from lakelog.model.widening import shaped
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -74,7 +74,8 @@ def drops(
     chosen = {index: [one.base for one in held] for index, held in segments.items() if held}
     if not chosen:
         return {}
-    stored = bronze.records(log, at=end.version, more=("segment",)).filter(_within(chosen))
+    stored = tables.read(log.spark, log.table, end.version).filter(_within(chosen) & F.col("control").isNull())
+    stored = stored.withColumn("value", shaped(F.col("value"), stored.schema["value"].dataType, log.types.value))
     barrier = F.col("tombstone") & log.rule.version().isNull() if log.rule.barriers else F.lit(False)
     size = F.expr(f"{octets('key', log.types.key)} + {octets('value', log.types.value)}") + header_octets(F.col("headers"))
     records = stored.select(

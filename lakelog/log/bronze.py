@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -232,10 +232,8 @@ def _numbered(log: TopicLog, batch: Batch, pieces: Mapping[int, Piece], *, keepi
 # ---- reading ----
 
 
-def records(
-    log: TopicLog, *, partition: int | None = None, offset: int | None = None, at: int | None = None, more: Sequence[str] = ()
-) -> DataFrame:
-    """The log's records (no control rows) from an offset, at a version of bronze or now, unordered: columns `RECORD_COLUMNS`, and ``more``."""
+def records(log: TopicLog, *, partition: int | None = None, offset: int | None = None, at: int | None = None) -> DataFrame:
+    """The log's records (no control rows) from an offset, at a version of bronze or now, unordered, with the columns of `RECORD_COLUMNS`."""
     from pyspark.sql import functions as F
 
     rows = tables.read(log.spark, log.table, at).filter((F.col("partition") >= 0) & (F.col("segment") >= 0) & F.col("control").isNull())
@@ -246,7 +244,7 @@ def records(
     if offset is not None:
         rows = rows.filter(F.col("offset") >= offset)
     value = shaped(F.col("value"), rows.schema["value"].dataType, log.types.value).alias("value")
-    return rows.select(*[value if name == "value" else F.col(name) for name in (*RECORD_COLUMNS, *more)])
+    return rows.select(*[value if name == "value" else F.col(name) for name in RECORD_COLUMNS])
 
 
 def between(log: TopicLog, starts: Mapping[int, int], ends: Mapping[int, int], at: int) -> DataFrame:
