@@ -25,6 +25,8 @@ WORDS: tuple[tuple[str, str], ...] = (
     (r"\b([Rr])un verify\b", r"\1un `lakelog verify TOPIC`"),
     (r"\bcreate_topic makes it one", "`lakelog topic create` makes it one"),
     (r"\bcreate_topic completes it, delete_topic removes it", "`lakelog topic create` completes it, `lakelog topic delete` removes it"),
+    (r"\bdelete_topic ends it", "`lakelog topic delete` ends it"),
+    (r"take it off the list: delete_topic", "take it off the list: `lakelog topic delete`"),
     (r"Open it with topic\([^)]*\), or choose another name", "Choose another name"),
     (r"Name it: format='ndjson', 'csv' or 'parquet'", "Name it: --format ndjson, csv or parquet"),
     (r"\bmerge\(accept='(\w+)', reason=…\)", r"`lakelog merge TOPIC --accept \1 --reason …`"),
