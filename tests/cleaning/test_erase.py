@@ -31,6 +31,7 @@ def append(topic: Topic, **mails: str | None) -> None:
     topic.append([{"key": key, "value": None if mail is None else {"mail": mail}, "partition": 0} for key, mail in mails.items()])
 
 
+@pytest.mark.long
 def test_an_erased_key_is_gone_and_its_old_records_do_not_come_back(lake: Lake, clock: Clock, tmp_path: Path) -> None:
     topic = lake.create_topic("people", key="STRING", value="mail STRING", partitions=2)
     append(topic, ann="a1", bob="b1", eve="e1")
