@@ -21,7 +21,7 @@ from lakelog.cli import output
 from lakelog.delta.prerequisites import cache_folder
 from lakelog.errors import LakelogError, NotReady
 from lakelog.model.config import did_you_mean
-from lakelog.model.queries import BEFORE, BEGINNINGS, KINDS, QUERIES, first_word
+from lakelog.model.queries import BEGINNINGS, KINDS, QUERIES, first_word, without_comments_before
 from lakelog.running.interrupt import Signals
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Shell:
 
     def run(self, statement: str) -> int | None:
         """Run a statement; gives its exit code, None where the shell is to be left."""
-        text = _without_comments_before(statement).strip().rstrip(";").strip()
+        text = without_comments_before(statement).strip().rstrip(";").strip()
         if not text:
             return 0
         words = text.split()
@@ -160,25 +160,26 @@ class Shell:
         return self._columns.get(topic, [])
 
 
-def _without_comments_before(text: str) -> str:
-    return text[BEFORE.match(text).end() :]  # type: ignore[union-attr]
-
-
 def unknown_word(text: str, verbs: Mapping[str, Sequence[str]]) -> str | None:
     """The first word of a text that begins with neither a verb, nor a word of the shell, nor a query.
 
     None where it begins with one of them, or where only comments are there so far.
     """
-    rest = _without_comments_before(text).lstrip("; \t\n")
+    rest = without_comments_before(text).lstrip("; \t\n")
     if not rest or rest.startswith("/*"):
         return None
     word = rest.split()[0].rstrip(";")
     return None if word.lower() in (*verbs, *COMMANDS) or first_word(rest) in BEGINNINGS else word
 
 
+def _bare(text: str) -> str:
+    """A text in which comments are blanks, and each text and quoted name is a letter."""
+    return WHOLE.sub(lambda found: " " if found[0].startswith(("--", "/*")) else "x", text)
+
+
 def is_whole(text: str, verbs: Mapping[str, Sequence[str]]) -> bool:
     """Whether a text is a statement: a verb's line, SQL that ends with a semicolon outside of texts and comments, or a line that is neither."""
-    bare = WHOLE.sub(lambda found: " " if found[0].startswith(("--", "/*")) else "x", text).strip()
+    bare = _bare(text).strip()
     words = bare.rstrip(";").split()
     if not words:
         return True
@@ -205,7 +206,7 @@ def statements(lines: Iterable[str], verbs: Mapping[str, Sequence[str]]) -> Iter
         first = first if text else number
         text += one if one.endswith("\n") else f"{one}\n"
         if is_whole(text, verbs):
-            if WHOLE.sub(lambda found: " " if found[0].startswith(("--", "/*")) else "x", text).strip(" \n\t;"):
+            if _bare(text).strip(" \n\t;"):
                 yield first, text
             text = ""
     if text.strip():

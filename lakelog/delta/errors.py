@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from lakelog.delta.prerequisites import missing_connector
 from lakelog.errors import Conflict, Damaged, InvalidRequest, LakelogError, NotFound, NotReady, Refused
-from lakelog.model.names import scheme_of
+from lakelog.model.names import scheme_of, shown
 
 NOT_THERE = (
     "DELTA_TABLE_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "DELTA_TABLE_ONLY_OPERATION", "PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND",
@@ -158,7 +158,7 @@ def source_door() -> Iterator[None]:
             re.search(r"Path does not exist: (\S+?)\.?(?:\s|$)", str(error)) if condition_of(error).startswith("PATH_NOT_FOUND") else None
         )
         if gone:
-            raise NotFound(f"{re.sub('^file:/+', '/', gone[1])}: there is no Delta table or file of that name.") from error
+            raise NotFound(f"{shown(gone[1])}: there is no Delta table or file of that name.") from error
         if not condition_of(error).startswith("FAILED_READ_FILE"):
             raise
         found = re.search(r"\[FAILED_READ_FILE\S*\] ([^\n]{1,300})", str(error))

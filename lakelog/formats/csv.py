@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakelog.errors import InvalidRequest
 from lakelog.formats.files import read_by
+from lakelog.model.names import shown
 
 if TYPE_CHECKING:
     import pyarrow
@@ -97,7 +98,7 @@ def header(spark: SparkSession, paths: Sequence[str], options: CsvOptions) -> tu
     first = lines.filter(F.length("t") > 0).select("line", "src").limit(1).collect()
     if not first:
         raise InvalidRequest(f"{paths[0]}: a CSV file begins with a line of column names.")
-    src = re.sub("^file:/+", "/", str(first[0]["src"]))
+    src = shown(str(first[0]["src"]))
     try:
         text = codecs.getincrementaldecoder(options.codec)().decode(bytes(first[0]["line"])).rstrip("\r\n")
         names = next(csv.reader([text], delimiter=options.delimiter, strict=True))

@@ -21,7 +21,7 @@ from lakelog.formats.csv import CsvOptions
 from lakelog.formats.ndjson import FORM
 from lakelog.inputs.sources import FileOptions, file_format, readable
 from lakelog.model.config import did_you_mean
-from lakelog.model.names import quoted
+from lakelog.model.names import quoted, shown
 from lakelog.model.records import FLAT_FIELDS, KAFKA_FIELDS, RECORD_FIELDS
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def _of_csv(spark: SparkSession, paths: Sequence[str], how: FileOptions) -> Stru
     )
     found = frame.agg(problem.alias("problem"), *_facts(texts.values())).collect()[0]
     if found["problem"] is not None:
-        raise InvalidRequest(f"{_shown(found['problem'])}.")
+        raise InvalidRequest(f"{shown(found['problem'])}.")
     typed = ", ".join(f"{quoted(name)} {_narrowest(found, index)}" for index, name in enumerate(names))
     return cast(StructType, StructType.fromDDL(typed))
 
@@ -203,14 +203,14 @@ def _of_ndjson(spark: SparkSession, paths: Sequence[str]) -> StructType:
     broken = F.min(F.when(F.col("json").isNull(), F.concat("src", F.lit(": "), F.substring("text", 1, 60))))
     found = lines.agg(broken.alias("broken"), F.schema_of_variant_agg("json").alias("seen")).collect()[0]
     if found["broken"] is not None:
-        raise InvalidRequest(f"{_shown(found['broken'])} is not a line of JSON.")
+        raise InvalidRequest(f"{shown(found['broken'])} is not a line of JSON.")
     if not str(found["seen"]).startswith("OBJECT<"):
-        raise InvalidRequest(f"{_shown(paths[0])}: NDJSON is a JSON object a line; here is {found['seen']}.")
+        raise InvalidRequest(f"{shown(paths[0])}: NDJSON is a JSON object a line; here is {found['seen']}.")
     seen = str(found["seen"]).replace("OBJECT<", "STRUCT<")
     schema = cast(StructType, cast(StructType, StructType.fromDDL(f"x {seen}"))["x"].dataType)
     if "key" not in schema.names:
         raise InvalidRequest(
-            f"{_shown(paths[0])}: a record in NDJSON has a field key, with the key in it. {FORM} Fields: {', '.join(schema.names)}."
+            f"{shown(paths[0])}: a record in NDJSON has a field key, with the key in it. {FORM} Fields: {', '.join(schema.names)}."
         )
     schema = StructType([field for field in schema.fields if field.name in ("key", "value")])
     schema = _in_order(schema, [json.loads(row["text"]) for row in lines.limit(100).collect()])
@@ -221,11 +221,6 @@ def _of_ndjson(spark: SparkSession, paths: Sequence[str]) -> StructType:
         facts = lines.agg(*_facts(texts)).collect()[0]
         typed = {path: kind for index, path in enumerate(leaves) if (kind := _narrowest(facts, index)) in ("date", "timestamp")}
     return _typed(schema, (), typed)
-
-
-def _shown(place: str) -> str:
-    """A place on this machine as people name it."""
-    return re.sub("^file:/+", "/", place)
 
 
 def _leaves(schema: StructType, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], DataType]]:

@@ -71,6 +71,11 @@ def local_path(location: str) -> str | None:
     return None if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", path) else path
 
 
+def shown(place: str) -> str:
+    """A place, or a text that begins with one, as people write it: without the scheme ``file:`` of this machine."""
+    return re.sub("^file:/+", "/", place)
+
+
 @dataclass(frozen=True)
 class TableRef:
     """A Delta table by path (the root holds a ``/``) or by catalog name; never one made from the other."""

@@ -17,13 +17,18 @@ BEGINNINGS = (*QUERIES, *TELLING, "EXPLAIN")
 KINDS = "SELECT, WITH … SELECT, VALUES, SHOW, DESCRIBE or EXPLAIN"
 
 
+def without_comments_before(text: str) -> str:
+    """A text from its first word on: without the blanks and comments before it."""
+    return text[BEFORE.match(text).end() :]  # type: ignore[union-attr]
+
+
 def begun(text: str) -> tuple[str, str]:
     """A statement without the comments before it, and its first word in upper case. Needs no Spark.
 
     Raises:
         InvalidRequest: no query begins so.
     """
-    text = text[BEFORE.match(text).end() :]  # type: ignore[union-attr]
+    text = without_comments_before(text)
     word = first_word(text)
     if word == "EXPLAIN":
         begun(explained(text)[1])
@@ -41,8 +46,7 @@ def first_word(text: str) -> str:
 
 def explained(text: str) -> tuple[str, str]:
     """How EXPLAIN is to explain, and what."""
-    inner = text[len("EXPLAIN") :]
-    inner = inner[BEFORE.match(inner).end() :]  # type: ignore[union-attr]
+    inner = without_comments_before(text[len("EXPLAIN") :])
     how = re.match(r"(EXTENDED|FORMATTED|CODEGEN|COST)\b", inner, re.IGNORECASE)
     return (how[0], inner[how.end() :]) if how else ("", inner)
 

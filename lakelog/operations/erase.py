@@ -15,7 +15,7 @@ import json
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lakelog.delta import past, table_properties, tables
 from lakelog.delta.statement import interpreted
@@ -36,9 +36,6 @@ from lakelog.quality import quarantine, verdicts
 from lakelog.quality.selection import key_text
 from lakelog.snapshots import maintain, point, registry, take
 from lakelog.snapshots.registry import Entry
-
-if TYPE_CHECKING:
-    pass
 
 ATTEMPTS = 20
 
@@ -256,18 +253,8 @@ def _others(log: TopicLog, target: Target) -> None:
     if quarantine.exists(log):
         one = tables.small_frame(log.spark, "digest STRING", [(target.digest,)]).coalesce(1)
         hit = f"t.key IS NOT NULL AND {digest_sql(log.uuid, log.types.key, 't.key')} = s.digest"
-        _insist(lambda: tables.merge(one, log.quarantine, on=hit, clauses="WHEN MATCHED THEN DELETE", scatter=False))
+        quotes.insist(lambda: tables.merge(one, log.quarantine, on=hit, clauses="WHEN MATCHED THEN DELETE", scatter=False))
     quotes.remove(log, target.quoted)
-
-
-def _insist(write: Any) -> None:
-    for attempt in range(ATTEMPTS):
-        try:
-            write()
-            return
-        except Conflict:
-            if attempt == ATTEMPTS - 1:
-                raise
 
 
 def unquote(log: TopicLog, target: Target) -> None:

@@ -87,18 +87,27 @@ def remove(log: TopicLog, quoted: Sequence[str]) -> None:
         rows = tables.small_frame(log.spark, "run STRING, rule STRING, keys STRING", list(found.verdicts)).withColumn(
             "uuid", F.lit(log.uuid)
         )
-        _insist(
+        _changed(
             rows, verdicts.table_of(log.root), "t.uuid = s.uuid AND t.run = s.run AND t.rule = s.rule", "t.keys = s.keys, t.observed = NULL"
         )
     if found.runs:
         rows = tables.small_frame(log.spark, "run STRING, report STRING", list(found.runs))
-        _insist(rows, runs_of(log.root), "t.verb = 'run' AND t.run_id = s.run", "t.report = s.report")
+        _changed(rows, runs_of(log.root), "t.verb = 'run' AND t.run_id = s.run", "t.report = s.report")
 
 
-def _insist(rows: DataFrame, table: TableRef, on: str, changes: str) -> None:
+def _changed(rows: DataFrame, table: TableRef, on: str, changes: str) -> None:
+    insist(lambda: tables.merge(rows.coalesce(1), table, on=on, clauses=f"WHEN MATCHED THEN UPDATE SET {changes}", scatter=False))
+
+
+def insist(write: Callable[[], object]) -> None:
+    """Write again where another writer was first.
+
+    Raises:
+        Conflict: others were, again and again.
+    """
     for attempt in range(ATTEMPTS):
         try:
-            tables.merge(rows.coalesce(1), table, on=on, clauses=f"WHEN MATCHED THEN UPDATE SET {changes}", scatter=False)
+            write()
             return
         except Conflict:
             if attempt == ATTEMPTS - 1:
