@@ -9,7 +9,8 @@ key, the winner under the topic's *ordering rule*. The folders are the architect
     running/      all that is due for a topic in one go (run), with a report; one run at a time (lease); how signals end it
     sources/      where a topic's records come from: directories, Delta tables, topics of Kafka, streams
     lake/         a root with its topics and defaults; how topics are created and deleted
-    topic.py      the verbs on one topic; reading.py, retention.py: those on its log and readers; commit_log.py: a topic as a commit log (KIP-27)
+    topic.py      the verbs on one topic; writing.py, reading.py, retention.py: those on its log and readers; latest_table.py: those that read
+                  the latest table; commit_log.py: a topic as a commit log (KIP-27)
     native/       the verbs that only read, on the same tables without a JVM: delta-rs, DuckDB
     transfer/     a topic as a directory of Parquet files with checksums: exported at a snapshot, imported under another root
     cleaning/     the log kept small: what nobody needs is planned and removed, segments closed, the log start moved (Kafka's log cleaner)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,16 +13,11 @@ from lakelog.cleaning.verbs import CleaningVerbs
 from lakelog.delta import table_properties
 from lakelog.delta.lock import LOCKED
 from lakelog.delta.table_properties import IDENTITY, PREFIX
-from lakelog.errors import Conflict, InvalidRequest, NotFound, NotReady, TopicNotFound
-from lakelog.formats.arrow import as_pandas
-from lakelog.formats.csv import CsvOptions
-from lakelog.inputs.sources import FileOptions, requested
-from lakelog.latest import merge, status, verify, views
-from lakelog.log import append, bronze, bulk
-from lakelog.log.append import AppendOptions
+from lakelog.errors import Conflict, InvalidRequest, NotFound, TopicNotFound
+from lakelog.latest import merge, status, verify
+from lakelog.latest_table import LatestTable
 from lakelog.log.state import require_whole
 from lakelog.log.tail import LogEnd, log_end, true_end
-from lakelog.log.tokens import Token
 from lakelog.model import config
 from lakelog.model.config import TopicConfig
 from lakelog.model.names import TableRef
@@ -32,18 +27,15 @@ from lakelog.model.topic_log import TopicLog
 from lakelog.operations import configure, intents, repair
 from lakelog.quality.merge_gate import Acceptance
 from lakelog.quality.verbs import QualityVerbs
-from lakelog.results import Appended, Loaded, Merged, Repaired, TopicDescription, Verified, html_table
+from lakelog.results import Merged, Repaired, TopicDescription, Verified, html_table
 from lakelog.retention import LogRetention
-from lakelog.snapshots import point, take
-from lakelog.snapshots.point import Point
+from lakelog.snapshots import take
 from lakelog.snapshots.verbs import SnapshotVerbs
 from lakelog.status_results import TopicStatus
+from lakelog.writing import LogWriting
 
 if TYPE_CHECKING:
-    import pandas
-    import polars
-    import pyarrow
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 MERGE_ATTEMPTS = 10
 LOGGER = logging.getLogger("lakelog")
@@ -51,7 +43,7 @@ LOGGER.addHandler(logging.NullHandler())
 
 
 @dataclass(repr=False)
-class Topic(LogRetention, SnapshotVerbs, QualityVerbs, CleaningVerbs):
+class Topic(LatestTable, LogWriting, LogRetention, SnapshotVerbs, QualityVerbs, CleaningVerbs):
     """A topic of a lake. Get one from `Lake.create_topic` or `Lake.topic`; every verb reads the configuration anew."""
 
     spark: SparkSession
@@ -121,126 +113,7 @@ class Topic(LogRetention, SnapshotVerbs, QualityVerbs, CleaningVerbs):
             self.name, self.root, self.uuid, self.spark, self.bronze, self.silver, self.types, self.partitions, self.config, self.rule
         )
 
-    # ---- writing ----
-
-    def append(
-        self,
-        source: Any,
-        *,
-        format: str | None = None,
-        delimiter: str = ",",
-        encoding: str = "utf-8",
-        null: str | None = None,
-        expected_offset: Mapping[int, int] | None = None,
-        token: str | Token | None = None,
-        epoch: int | None = None,
-        problems: int = 20,
-    ) -> Appended:
-        """Append records to the log, all or nothing, in one commit over all partitions they touch.
-
-        Takes: a DataFrame of records (columns ``key``, ``value``, and where wanted ``headers``, ``timestamp``, ``tombstone``,
-        ``partition``, ``expected_offset``; frames of Spark's Kafka source as they are) or of flat columns (the fields of key and
-        value, ``_timestamp``, ``_headers``, ``_tombstone``, ``_partition``, ``_expected_offset``); a path or a list of paths
-        (NDJSON, CSV, Parquet; ``.gz``), as text or `pathlib.Path`; frames of pandas and polars, Arrow tables and record batches, with the columns
-        of a DataFrame; or records: a dict, or any iterable of dicts (a generator is consumed in batches), each as an NDJSON line would have it,
-        with values as Python has them too: `bytes`, `Decimal`, `datetime`, `date`, `UUID` (as text), NaN for FLOAT and DOUBLE; a record's
-        ``timestamp`` in milliseconds or as a `datetime`, of which milliseconds are kept. Times without a zone are UTC. Records without a
-        partition go to ``pmod(xxhash64(key), partitions)``, records without a timestamp get the clock.
-
-        Gives: for each partition the offsets [first, end) the records got, dense, in input order: frames in the order of their
-        partitions, files by path, then by position in the file.
-
-        Args:
-            source: the records, as above.
-            format: of files whose names do not tell it: ``ndjson``, ``csv`` or ``parquet``.
-            delimiter: of CSV.
-            encoding: of CSV, as Python names it: ``cp1252``, ``utf-16``.
-            null: of CSV: the unquoted text that means NULL. As a rule an empty field does, and a quoted one (``""``) is empty text; but where a
-                NULL would be the whole value, and so a delete, it is refused unless this is given or a column flags tombstones.
-            expected_offset: partition to the offset where its log must end (KIP-27); -1 is unconditional. Records may each state
-                theirs as well; any that does not hold refuses the whole request.
-            token: the producer's name for this batch: it is written at most once, a repeat gets the first answer.
-            epoch: the generation of the log the writer knows; an older one than the topic's is refused.
-            problems: how many bad records a refusal lists.
-
-        Raises:
-            FencedEpoch: the epoch is older than the topic's, or the log was restored while the append ran.
-            InvalidRecords: some records are wrong; the error lists the first of them and counts all.
-            InvalidRequest: columns, files, partitions or expected offsets below -1.
-            ExpectedOffsetMismatch: a condition does not hold; it names the first record that does not fit, the offset it would get,
-                and where the log holds these very records already.
-            GateFailed: the topic's expectations refuse the batch, or could not be evaluated (GATE_BROKEN); the verdict is recorded.
-            Conflict: other writers were first too often; try again.
-            TopicNotFound: the topic was deleted meanwhile.
-            Damaged: a writer that is not lakelog changed the log.
-            After any of them nothing was written.
-
-        Cost: lists, Parquet files, frames that only select from such and cached frames are read twice, once to be summed up and once by the
-        write (a file that gains records in between, or has others that would be refused, is refused as SOURCE_CHANGED; one that loses some is
-        `Damaged`, then one commit is to be taken back); all else is evaluated once and kept in memory, or on local disk where there is too
-        much of it. CSV is read by one task a file, as a stream where the files are local; elsewhere each is fetched as a whole (at most 2 GB).
-        Four to six small Spark jobs; one sort by partition when several partitions are touched, none for one. A condition on a partition costs
-        nothing more; conditions of records one small job; per key (``check.expected.offsets.scope=key``) a scan of the partition's keys. A
-        token costs one look-up. A gate (``quality.suites``): its row rules are evaluated in these same passes; where records are put aside the
-        request is read once more, without a token twice, and they are written by one MERGE; a small commit on the lake's table of verdicts; each
-        other expectation one to three Spark jobs over the batch.
-        """
-        self._ready()
-        options = AppendOptions(expected_offset, token, epoch, problems)
-        conditional = any(offset >= 0 for offset in (expected_offset or {}).values()) and self.config.flag("check.expected.offsets")
-        gate = self._append_gate(whole=conditional, now=self.clock())
-        return self._append(source, FileOptions(format, CsvOptions(delimiter, encoding, null)), replace(options, gate=gate))
-
-    def _append(self, source: Any, how: FileOptions, options: AppendOptions) -> Appended:
-        """An append, past the gate that its options name; after `_ready`."""
-        gate = options.gate
-        appended, self._end = append.append(self.log, self.name, source, how, options, now=self.clock(), known=self._end)
-        LOGGER.info("%s: appended %d records at %s, version %s", self.name, appended.records, appended.offsets, appended.version)
-        return gate.written(appended) if gate is not None else appended
-
-    def load(
-        self,
-        source: str | Sequence[str],
-        *,
-        format: str | None = None,
-        delimiter: str = ",",
-        encoding: str = "utf-8",
-        null: str | None = None,
-        identity: str,
-        chunk: int = 1_000_000,
-        tell: Callable[[int, int], None] = lambda done, total: None,
-        problems: int = 20,
-    ) -> Loaded:
-        """Bulk load: write long ordered files in chunks; killed and started again, it goes on where the log ends, each record exactly once.
-
-        Args:
-            source: a path or a list of paths.
-            format: of files whose names do not tell it.
-            delimiter: of CSV, as ``encoding`` and ``null`` are (see `append`).
-            encoding: of CSV.
-            null: of CSV.
-            identity: what the input is, the same at every start: for example its name, size and digest.
-            chunk: records a commit.
-            tell: called with (records done, records in all) after each chunk.
-            problems: how many bad records a refusal lists.
-
-        Raises:
-            ExpectedOffsetMismatch: another writer appended in between; the chunks before it are written.
-            InvalidRecords: some records are wrong; nothing of this start was written.
-            GateFailed: the topic's expectations refuse the input, which is judged as a whole at each start; nothing of this start was written.
-            Refused: the load was begun longer ago than ``producer.id.expiration.ms``, or with another input; nothing was written.
-
-        Cost: the files are read once and kept in memory or on local disk, then one append a chunk.
-        """
-        self._ready()
-        request = requested(self.spark, source, FileOptions(format, CsvOptions(delimiter, encoding, null)), self.types)
-        self._end = None
-        loaded = bulk.load(
-            self.log, self.name, request, identity=identity, chunk=chunk, now=self.clock(), tell=tell, problems=problems,
-            gate=self._append_gate(whole=True, now=self.clock()),
-        )  # fmt: skip
-        LOGGER.info("%s: loaded %d records in %d chunks at %s", self.name, loaded.records, loaded.chunks, loaded.offsets)
-        return loaded
+    # ---- writing (the log: `LogWriting`) ----
 
     def merge(
         self,
@@ -359,7 +232,7 @@ class Topic(LogRetention, SnapshotVerbs, QualityVerbs, CleaningVerbs):
         if rule != self.rule:
             require_whole(self.log, self.name, log_end(self.log))
 
-    # ---- reading (the log: `LogReading`) ----
+    # ---- reading (the latest table: `LatestTable`; the log: `LogReading`) ----
 
     def verify(self, *, sample: float = 1.0) -> Verified:
         """Prove the topic by recomputation: commits of other writers, offsets given twice or missing, what the log says of itself, silver's rows.
@@ -398,65 +271,6 @@ class Topic(LogRetention, SnapshotVerbs, QualityVerbs, CleaningVerbs):
         self._end = None
         unfinished = intents.given_up(self.log, true_end(self.log), now=self.clock())
         return repair.repair(self.log, self._snapshots_held(), now=self.clock(), unfinished=unfinished)
-
-    def rows(self, at: Point = None) -> DataFrame:
-        """Silver as stored, without control rows: one row per (partition, key), tombstones included, in no order."""
-        return point.rows(self.log, at)
-
-    def latest(self, at: Point = None) -> DataFrame:
-        """The live rows: one per (partition, key), in no order, struct keys and values flattened to columns.
-
-        Columns: the key's and the value's fields (atomic ones ``key``, ``value``), ``_partition``, ``_offset``, ``_timestamp``, ``_version``.
-
-        Args:
-            at: for the table as it was: a snapshot (its name, its id, or what `snapshot` answered), silver's version (a number), or a time (a
-                datetime, or ISO 8601 text; UTC where it has no zone).
-
-        Raises:
-            NotFound: there is no such snapshot, or that version or time cannot be read any more (``snapshot.retention.ms``).
-            Damaged: the table is not as lakelog left it; versions before that can be asked.
-        """
-        if at is None:
-            self.require_sound()
-        return views.live(self.rows(at), self.types)
-
-    def to_arrow(self, at: Point = None) -> pyarrow.Table:
-        """`latest` as an Arrow table in this process' memory; of the log: ``topic.read(…).toArrow()``."""
-        return self.latest(at).toArrow()
-
-    def to_pandas(self, at: Point = None) -> pandas.DataFrame:
-        """`latest` as a pandas DataFrame in this process' memory; integers and booleans in pandas' types that know NA (``Int64``, ``boolean``)."""
-        return as_pandas(self.to_arrow(at))
-
-    def to_polars(self, at: Point = None) -> polars.DataFrame:
-        """`latest` as a polars DataFrame in this process' memory; of the log: ``polars.from_arrow(topic.read(…).toArrow())``.
-
-        Raises:
-            NotReady: polars is not installed.
-        """
-        try:
-            import polars
-        except ImportError as error:
-            raise NotReady("polars is not installed: pip install polars.") from error
-        return polars.DataFrame(self.to_arrow(at))
-
-    def deleted(self, at: Point = None) -> DataFrame:
-        """The tombstones with their payload, in the columns of `latest`."""
-        if at is None:
-            self.require_sound()
-        return views.deleted(self.rows(at), self.types)
-
-    def require_sound(self) -> None:
-        """Raise `Damaged` where the latest table is not as lakelog left it. Cost: at most one small Spark job."""
-        status.require_sound(self.log)
-
-    def register(self, at: Point = None) -> None:
-        """Make the topic's views known to the session's SQL: ``orders``, ``orders_deleted``, ``orders_log``."""
-        live, gone, log = views.names(self.name)
-        rows = self.rows(at)
-        views.live(rows, self.types).createOrReplaceTempView(live)
-        views.deleted(rows, self.types).createOrReplaceTempView(gone)
-        bronze.records(self.log).createOrReplaceTempView(log)
 
     def describe(self) -> TopicDescription:
         """Identity, types, and every setting with its effective value and origin. No Spark job."""

@@ -3,40 +3,35 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from lakelog.delta import table_properties, tables
-from lakelog.delta.filesystem import names_in
+from lakelog.delta import table_properties
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION
-from lakelog.errors import Damaged, InvalidConfig, InvalidRequest, LakelogError, NotFound, TopicNotFound
+from lakelog.errors import Damaged, InvalidConfig, InvalidRequest, NotFound, TopicNotFound
 from lakelog.inputs.inference import types_like
 from lakelog.lake.lake_import import LakeImport
+from lakelog.lake.lake_queries import LakeQueries
 from lakelog.lake.lake_snapshots import LakeSnapshots
 from lakelog.lake.lake_table import LakeTable
-from lakelog.lake.query import query as checked_query
-from lakelog.latest import silver, views
+from lakelog.latest import silver
 from lakelog.log.tail import true_end
 from lakelog.model.config import SETTINGS, TopicConfig, did_you_mean, parse
 from lakelog.model.log_state import DELETE
-from lakelog.model.names import TableRef, absolute_root, check_root, check_topic_name
+from lakelog.model.names import absolute_root, check_root, check_topic_name
 from lakelog.model.ordering import OrderingRule
-from lakelog.model.point_in_time import At
 from lakelog.model.records import Types, declared_type, flat_columns
-from lakelog.native.query import ask
 from lakelog.native.table import properties as native_properties
 from lakelog.native.table import require_native
-from lakelog.native.topic import NativeTopic, needs_spark
 from lakelog.operations import create, delete, intents, upgrade
 from lakelog.results import TopicDeleted, Upgraded, html_table
-from lakelog.snapshots import keeping, point, registry
+from lakelog.snapshots import keeping, registry
 from lakelog.topic import Topic
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 def system_clock() -> int:
@@ -44,7 +39,7 @@ def system_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
-class Lake(LakeSnapshots, LakeImport):
+class Lake(LakeQueries, LakeSnapshots, LakeImport):
     """A root with topics: a path or URI (it holds a ``/``), or a catalog schema such as ``main.lakelog``.
 
     Opening a lake reads nothing; the first topic makes the root a lake.
@@ -74,22 +69,6 @@ class Lake(LakeSnapshots, LakeImport):
         self._session = session
         self._own = LakeTable(session, self.root, None if session is not None else native_properties)
 
-    @property
-    def spark(self) -> SparkSession:  # type: ignore[override]
-        """The session.
-
-        Raises:
-            NotReady: there is none: the verb that asks for it needs one.
-        """
-        if self._session is None:
-            raise needs_spark("This verb", self.root)
-        return self._session
-
-    @property
-    def has_session(self) -> bool:
-        """Whether Spark answers; else this process does, without Java."""
-        return self._session is not None
-
     def __repr__(self) -> str:
         return f"<Lake {self.root}>"
 
@@ -99,10 +78,6 @@ class Lake(LakeSnapshots, LakeImport):
         return html_table(columns, [[one.topic, one.key, one.value, str(one.partitions), one.rule] for one in facts])
 
     # ---- the lake itself ----
-
-    def is_lake(self) -> bool:
-        """Whether the root holds a lake. No Spark job."""
-        return self._own.properties() is not None
 
     def configure(self, settings: Mapping[str, Any]) -> None:
         """Set lake-wide defaults under Kafka's broker names (None removes one); topics that do not say otherwise follow.
@@ -163,75 +138,7 @@ class Lake(LakeSnapshots, LakeImport):
                 shown.append({"name": setting.lake_name, "value": value, "origin": "lake" if set_here else "default", "says": setting.says})
         return shown
 
-    # ---- topics ----
-
-    def topics(self) -> list[str]:
-        """The names of the lake's topics, sorted. No Spark job.
-
-        Raises:
-            NotFound: the root is not a lake.
-        """
-        return list(self._own.topics())
-
-    def topic(self, name: str) -> Topic:
-        """An existing topic.
-
-        Raises:
-            TopicNotFound: there is none; lists what there is.
-            Damaged: it is listed, and its log cannot be read.
-        """
-        identity = self._identity(name)
-        try:
-            topic = self._topic(name)
-        except TopicNotFound as error:
-            raise (self._not_found(name) if identity is None else self._lost(name)) from error
-        if topic.uuid != identity:
-            raise TopicNotFound(
-                f"The topic {name} of {self.root} is being created or deleted, or that was cut off: create_topic completes it, delete_topic"
-                " removes it."
-            )
-        return topic
-
-    def _identity(self, name: str) -> str | None:
-        """The identity a topic is listed with, if it is; a name that could be none's is not found."""
-        listed = self._own.topics()
-        try:
-            check_topic_name(name)
-        except InvalidRequest as error:
-            raise self._not_found(name) from error
-        return listed.get(name)
-
-    def _not_found(self, name: str) -> TopicNotFound:
-        existing = self.topics()
-        listed = ", ".join(existing) or "none"
-        return TopicNotFound(f"There is no topic {name} in {self.root}.{did_you_mean(name, existing)} Topics: {listed}.", existing=existing)
-
-    def _lost(self, name: str) -> LakelogError:
-        """Of a topic that is listed, and whose log cannot be opened: it is broken, or gone."""
-        bronze = TableRef.of(self.root, name, "bronze")
-        if self._session is not None and bronze.path is not None and table_properties.read(self.spark, bronze) is None:
-            if names_in(self.spark, f"{bronze.path}/_delta_log"):
-                return Damaged(
-                    f"{bronze}: its Delta log cannot be read: a file of it is missing or broken. Put it back from a copy. If the topic's deletion"
-                    " was cut off, delete_topic ends it."
-                )
-        return TopicNotFound(
-            f"The topic {name} is listed in {self.root}, but its log is not at {bronze}: its deletion was cut off, or its folder was taken away or"
-            " replaced. Put it back from a copy, or take it off the list: delete_topic."
-        )
-
-    def _topic(self, name: str) -> Topic:
-        if self._session is None:
-            return cast(Topic, self._native(name))
-        return Topic(self.spark, self.root, name, self.clock, self._own.defaults)
-
-    def _standing(self) -> list[Topic]:
-        """The topics that are listed and there; one whose deletion was cut off may be listed still."""
-        found = []
-        for name in self.topics():
-            with contextlib.suppress(TopicNotFound):
-                found.append(self._topic(name))
-        return found
+    # ---- topics (those there are: `LakeTopics`) ----
 
     def create_topic(
         self,
@@ -341,80 +248,3 @@ class Lake(LakeSnapshots, LakeImport):
             self._own.list_topic(name, None)
             registry.forget(self.spark, self.root, identity)
         return deleted
-
-    def sql(self, query: str, *, at: At = None, engine: str = "spark") -> DataFrame:
-        """Run a query that knows the views of every topic: ``orders``, ``orders_deleted``, ``orders_log``.
-
-        They are known to this query alone and go before views of the session; that has its own views afterwards as before
-        (`Topic.register` gives it a topic's).
-
-        Args:
-            query: one SELECT, WITH … SELECT, VALUES, SHOW, DESCRIBE or EXPLAIN.
-            at: a snapshot's name, a version of silver or a time, for the views of the latest tables; topics without it are left out.
-            engine: ``duckdb`` answers without Spark, in DuckDB's dialect, with rows as `native.rows.Rows`; the views that the query names are
-                read into this process' memory.
-
-        Raises:
-            InvalidRequest: the query is wrong, or is another statement; nothing was run.
-            NotFound: it names a table or view that is not there; the views are listed.
-            Damaged: it names a topic whose latest table is not as lakelog left it.
-            NotReady: DuckDB is not installed; or Spark is to answer, and the Lake has no session.
-        """
-        if engine == "duckdb":
-            require_native(self.root)
-            return cast("DataFrame", ask(self.topics(), self._native, query, at))
-        if engine != "spark":
-            raise InvalidRequest(f"engine={engine!r}: must be one of spark, duckdb.")
-        from pyspark.errors import AnalysisException
-
-        if self._session is None:
-            raise needs_spark("sql, but with engine='duckdb',", self.root)
-        query = checked_query(self.spark, query)
-        known: dict[str, str] = {}
-        existing: list[str] = []
-        lacking: NotFound | None = None
-        for name in self.topics():
-            if not views.is_named(name, query):
-                existing += views.names(name)
-                continue
-            try:
-                known |= self._selects(name, at)
-                existing += views.names(name)
-                if at is None and re.search(rf"(?i)(?<!\w){name}(_deleted)?(?!\w)", query):
-                    self._topic(name).require_sound()
-            except TopicNotFound:
-                # A topic whose deletion was cut off is still listed.
-                continue
-            except NotFound as error:
-                if at is None:
-                    raise
-                lacking = error
-        if lacking is not None and not known:
-            raise lacking
-        whole = views.over(known, query)
-        try:
-            frame = self.spark.sql(whole)
-            # Spark Connect analyses a query only when it is asked for something.
-            frame.schema  # noqa: B018
-            return frame
-        except AnalysisException as error:
-            # Where in the statement that it is a part of tells nothing.
-            first = re.sub(r" *\(line \d+, pos \d+\)", "", str(error).strip().splitlines()[0])
-            if "TABLE_OR_VIEW_NOT_FOUND" in first:
-                listed = ", ".join(existing) or "none"
-                raise NotFound(f"{first} Views: {listed}.", name="UNKNOWN_TABLE", existing=existing) from error
-            raise InvalidRequest(f"The query is wrong: {first}", name="INVALID_QUERY") from error
-
-    def _native(self, name: str) -> NativeTopic:
-        verbs = frozenset(verb for verb in dir(Topic) if not verb.startswith("_"))
-        return NativeTopic(self.root, name, self.clock, self._own.defaults, verbs)
-
-    def _selects(self, name: str, at: At) -> dict[str, str]:
-        """A topic's views as SELECTs, by name; a version of silver that cannot be read is not found."""
-        topic = self._topic(name)
-        place = point.find(topic.log, at)
-        if place.copy is not None:
-            return views.selects(name, place.copy, topic.bronze, topic.types)
-        if place.version is not None:
-            tables.read(self.spark, topic.silver, place.version)
-        return views.selects(name, topic.silver, topic.bronze, topic.types, place.version)

@@ -3,33 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from lakelog.errors import InvalidRequest
-from lakelog.lake.lake_table import LakeTable
+from lakelog.lake.lake_topics import LakeTopics
 from lakelog.model.names import absolute_root, check_topic_name
 from lakelog.operations import create
 from lakelog.transfer import load, manifest
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from lakelog.topic import Topic
 
 
-class LakeImport:
+class LakeImport(LakeTopics):
     """What `Lake` does with exports."""
-
-    spark: SparkSession
-    root: str
-    clock: Callable[[], int]
-    _own: LakeTable
-
-    if TYPE_CHECKING:
-
-        def is_lake(self) -> bool: ...  # noqa: D102 - Lake has them
-        def _topic(self, name: str) -> Topic: ...
 
     def import_topic(self, directory: str | os.PathLike[str], *, name: str | None = None) -> Topic:
         """Make a topic of an export (`Topic.export`), in this lake, under its name or another one.

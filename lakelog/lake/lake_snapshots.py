@@ -6,6 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from lakelog.errors import NotFound, Refused, TopicNotFound
+from lakelog.lake.lake_topics import LakeTopics
 from lakelog.model.snapshot_id import Keep, check_name, keep_ms
 from lakelog.native import snapshots as native
 from lakelog.results import Restored, Snapshot
@@ -13,23 +14,11 @@ from lakelog.snapshots import registry
 from lakelog.snapshots.plan import TRUNCATE
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from lakelog.topic import Topic
 
 
-class LakeSnapshots:
+class LakeSnapshots(LakeTopics):
     """What `Lake` does with the snapshots of all topics."""
-
-    spark: SparkSession
-    root: str
-
-    if TYPE_CHECKING:
-
-        @property
-        def has_session(self) -> bool: ...  # noqa: D102
-        def topics(self) -> list[str]: ...  # noqa: D102 - Lake has them
-        def topic(self, name: str) -> Topic: ...  # noqa: D102
 
     def snapshot(self, name: str, *, keep: Keep = None, note: str | None = None) -> list[Snapshot]:
         """Take a snapshot of every topic under one name, one topic after the other; each is a cut of its own.

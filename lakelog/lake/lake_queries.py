@@ -1,0 +1,97 @@
+"""Queries of a lake's topics in SQL; `lakelog.lake.lake.Lake` has them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, cast
+
+from lakelog.delta import tables
+from lakelog.errors import InvalidRequest, NotFound, TopicNotFound
+from lakelog.lake.lake_topics import LakeTopics
+from lakelog.lake.query import query as checked_query
+from lakelog.latest import views
+from lakelog.model.point_in_time import At
+from lakelog.native.query import ask
+from lakelog.native.table import require_native
+from lakelog.native.topic import needs_spark
+from lakelog.snapshots import point
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class LakeQueries(LakeTopics):
+    """What `Lake` answers in SQL: by Spark, or by DuckDB without it."""
+
+    def sql(self, query: str, *, at: At = None, engine: str = "spark") -> DataFrame:
+        """Run a query that knows the views of every topic: ``orders``, ``orders_deleted``, ``orders_log``.
+
+        They are known to this query alone and go before views of the session; that has its own views afterwards as before
+        (`Topic.register` gives it a topic's).
+
+        Args:
+            query: one SELECT, WITH … SELECT, VALUES, SHOW, DESCRIBE or EXPLAIN.
+            at: a snapshot's name, a version of silver or a time, for the views of the latest tables; topics without it are left out.
+            engine: ``duckdb`` answers without Spark, in DuckDB's dialect, with rows as `native.rows.Rows`; the views that the query names are
+                read into this process' memory.
+
+        Raises:
+            InvalidRequest: the query is wrong, or is another statement; nothing was run.
+            NotFound: it names a table or view that is not there; the views are listed.
+            Damaged: it names a topic whose latest table is not as lakelog left it.
+            NotReady: DuckDB is not installed; or Spark is to answer, and the Lake has no session.
+        """
+        if engine == "duckdb":
+            require_native(self.root)
+            return cast("DataFrame", ask(self.topics(), self._native, query, at))
+        if engine != "spark":
+            raise InvalidRequest(f"engine={engine!r}: must be one of spark, duckdb.")
+        from pyspark.errors import AnalysisException
+
+        if self._session is None:
+            raise needs_spark("sql, but with engine='duckdb',", self.root)
+        query = checked_query(self.spark, query)
+        known: dict[str, str] = {}
+        existing: list[str] = []
+        lacking: NotFound | None = None
+        for name in self.topics():
+            if not views.is_named(name, query):
+                existing += views.names(name)
+                continue
+            try:
+                known |= self._selects(name, at)
+                existing += views.names(name)
+                if at is None and re.search(rf"(?i)(?<!\w){name}(_deleted)?(?!\w)", query):
+                    self._topic(name).require_sound()
+            except TopicNotFound:
+                # A topic whose deletion was cut off is still listed.
+                continue
+            except NotFound as error:
+                if at is None:
+                    raise
+                lacking = error
+        if lacking is not None and not known:
+            raise lacking
+        whole = views.over(known, query)
+        try:
+            frame = self.spark.sql(whole)
+            # Spark Connect analyses a query only when it is asked for something.
+            frame.schema  # noqa: B018
+            return frame
+        except AnalysisException as error:
+            # Where in the statement that it is a part of tells nothing.
+            first = re.sub(r" *\(line \d+, pos \d+\)", "", str(error).strip().splitlines()[0])
+            if "TABLE_OR_VIEW_NOT_FOUND" in first:
+                listed = ", ".join(existing) or "none"
+                raise NotFound(f"{first} Views: {listed}.", name="UNKNOWN_TABLE", existing=existing) from error
+            raise InvalidRequest(f"The query is wrong: {first}", name="INVALID_QUERY") from error
+
+    def _selects(self, name: str, at: At) -> dict[str, str]:
+        """A topic's views as SELECTs, by name; a version of silver that cannot be read is not found."""
+        topic = self._topic(name)
+        place = point.find(topic.log, at)
+        if place.copy is not None:
+            return views.selects(name, place.copy, topic.bronze, topic.types)
+        if place.version is not None:
+            tables.read(self.spark, topic.silver, place.version)
+        return views.selects(name, topic.silver, topic.bronze, topic.types, place.version)

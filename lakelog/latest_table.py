@@ -1,0 +1,96 @@
+"""The verbs with which a topic's latest table is read, now or as it was; `Topic` has all of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from lakelog.errors import NotReady
+from lakelog.formats.arrow import as_pandas
+from lakelog.latest import status, views
+from lakelog.log import bronze
+from lakelog.model.records import Types
+from lakelog.model.topic_log import TopicLog
+from lakelog.snapshots import point
+from lakelog.snapshots.point import Point
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+    from pyspark.sql import DataFrame
+
+
+class LatestTable(ABC):
+    """What readers of a topic's latest table ask. None of these verbs writes."""
+
+    name: str
+
+    @property
+    @abstractmethod
+    def log(self) -> TopicLog:
+        """The topic as the floors below know it."""
+
+    @property
+    @abstractmethod
+    def types(self) -> Types:
+        """The declared types of key and value."""
+
+    def rows(self, at: Point = None) -> DataFrame:
+        """Silver as stored, without control rows: one row per (partition, key), tombstones included, in no order."""
+        return point.rows(self.log, at)
+
+    def latest(self, at: Point = None) -> DataFrame:
+        """The live rows: one per (partition, key), in no order, struct keys and values flattened to columns.
+
+        Columns: the key's and the value's fields (atomic ones ``key``, ``value``), ``_partition``, ``_offset``, ``_timestamp``, ``_version``.
+
+        Args:
+            at: for the table as it was: a snapshot (its name, its id, or what `snapshot` answered), silver's version (a number), or a time (a
+                datetime, or ISO 8601 text; UTC where it has no zone).
+
+        Raises:
+            NotFound: there is no such snapshot, or that version or time cannot be read any more (``snapshot.retention.ms``).
+            Damaged: the table is not as lakelog left it; versions before that can be asked.
+        """
+        if at is None:
+            self.require_sound()
+        return views.live(self.rows(at), self.types)
+
+    def to_arrow(self, at: Point = None) -> pyarrow.Table:
+        """`latest` as an Arrow table in this process' memory; of the log: ``topic.read(…).toArrow()``."""
+        return self.latest(at).toArrow()
+
+    def to_pandas(self, at: Point = None) -> pandas.DataFrame:
+        """`latest` as a pandas DataFrame in this process' memory; integers and booleans in pandas' types that know NA (``Int64``, ``boolean``)."""
+        return as_pandas(self.to_arrow(at))
+
+    def to_polars(self, at: Point = None) -> polars.DataFrame:
+        """`latest` as a polars DataFrame in this process' memory; of the log: ``polars.from_arrow(topic.read(…).toArrow())``.
+
+        Raises:
+            NotReady: polars is not installed.
+        """
+        try:
+            import polars
+        except ImportError as error:
+            raise NotReady("polars is not installed: pip install polars.") from error
+        return polars.DataFrame(self.to_arrow(at))
+
+    def deleted(self, at: Point = None) -> DataFrame:
+        """The tombstones with their payload, in the columns of `latest`."""
+        if at is None:
+            self.require_sound()
+        return views.deleted(self.rows(at), self.types)
+
+    def require_sound(self) -> None:
+        """Raise `Damaged` where the latest table is not as lakelog left it. Cost: at most one small Spark job."""
+        status.require_sound(self.log)
+
+    def register(self, at: Point = None) -> None:
+        """Make the topic's views known to the session's SQL: ``orders``, ``orders_deleted``, ``orders_log``."""
+        live, gone, log = views.names(self.name)
+        rows = self.rows(at)
+        views.live(rows, self.types).createOrReplaceTempView(live)
+        views.deleted(rows, self.types).createOrReplaceTempView(gone)
+        bronze.records(self.log).createOrReplaceTempView(log)
