@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING
 
 from lakelog import Lake
 from tests.conftest import NOON
-from tests.races.operations import MERGED, MORE, OPERATIONS, WAITING, create, exported, gated, named, records, segmented, split
+from tests.races.operations import OPERATIONS
+from tests.races.operations.append import gated, split
+from tests.races.operations.cleaning import segmented
+from tests.races.operations.readers import exported
+from tests.races.operations.snapshots import named
+from tests.races.operations.state import MERGED, MORE, WAITING, create, records
 from tests.races.processes import kill, start
 from tests.tables import version_of
 

@@ -13,7 +13,7 @@ from lakelog.transfer import load, manifest
 from tests.conftest import NOON, Clock
 from tests.laws import topics
 from tests.oracle import Model
-from tests.races.operations import KIND, LATER, MERGED, MORE, WAITING, create, holds, records
+from tests.races.operations.state import KIND, LATER, MERGED, MORE, WAITING, create, holds, records
 from tests.snapshots.test_repaired import LATE, without_tombstone
 from tests.snapshots.test_snapshots import live, put
 

@@ -18,7 +18,10 @@ from lakelog.delta import statement
 from lakelog.delta.lock import held
 from lakelog.snapshots import maintain
 from tests.conftest import NOON
-from tests.races.operations import MERGED, OPERATIONS, WAITING, create, gated, named, records, split
+from tests.races.operations import OPERATIONS
+from tests.races.operations.append import gated, split
+from tests.races.operations.snapshots import named
+from tests.races.operations.state import MERGED, WAITING, create, records
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
