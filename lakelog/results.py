@@ -184,8 +184,9 @@ class Restored(Result):
 
 @dataclass(frozen=True)
 class Maintained(Result):
-    """What a maintenance did: by table the data files that were written together (removed, added); the snapshots (names, or ids) that ``expired``
-    and that were ``promoted`` to a table of their own; copies that were ``dropped``; the tables that were ``vacuumed``.
+    """What a maintenance did: by table the data files that were written together (removed, added), the lake's own tables as ``_lakelog/runs``;
+    the snapshots (names, or ids) that ``expired`` and that were ``promoted`` to a table of their own; copies that were ``dropped``; the topic's
+    tables that were ``vacuumed``.
     """
 
     topic: str

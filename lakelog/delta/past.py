@@ -55,13 +55,13 @@ def files(rows: DataFrame) -> list[str]:
     return list(rows.inputFiles())
 
 
-def optimize(spark: SparkSession, table: TableRef, where: str, *, user_metadata: str | None = None) -> tuple[int, int]:
+def optimize(spark: SparkSession, table: TableRef, where: str | None = None, *, user_metadata: str | None = None) -> tuple[int, int]:
     """Write small files of some partitions together. Returns how many files there are fewer: (removed, added).
 
     Args:
         spark: the session.
         table: the table.
-        where: a condition on its partition columns alone, with literals.
+        where: a condition on its partition columns alone, with literals; else all partitions.
         user_metadata: what the commit carries.
 
     Raises:
@@ -70,7 +70,7 @@ def optimize(spark: SparkSession, table: TableRef, where: str, *, user_metadata:
     Cost: files smaller than Delta's target are read and written once. Readers and appends go on.
     """
     with committing(spark, table), door(table), during(spark, carrying(signed(user_metadata))):
-        metrics = spark.sql(f"OPTIMIZE {table.sql()} WHERE {where}").collect()[0]["metrics"]
+        metrics = spark.sql(f"OPTIMIZE {table.sql()}{f' WHERE {where}' if where else ''}").collect()[0]["metrics"]
     return int(metrics["numFilesRemoved"]), int(metrics["numFilesAdded"])
 
 

@@ -25,6 +25,9 @@ from lakelog.snapshots import keeping, point, registry
 from lakelog.snapshots.registry import Entry
 
 COPY = "snapshot_"
+# The lake's own tables, to which every run, verdict and position adds a small file; written together where there are many.
+OF_LAKE = ("runs", "snapshots", "verdicts", "positions", "erased")
+MANY_FILES = 32
 
 
 def maintain(log: TopicLog, end: LogEnd, expired: Sequence[str], *, now: int) -> Maintained:
@@ -38,6 +41,7 @@ def maintain(log: TopicLog, end: LogEnd, expired: Sequence[str], *, now: int) ->
         vacuumed.append(log.quarantine)
     for table in vacuumed:
         past.vacuum(log.spark, table, user_metadata=_note(end) if table == log.table else None)
+    compacted |= _compacted_lake(log)
     files = {name: (removed, added) for name, (removed, added) in compacted.items() if removed}
     return Maintained(log.name, files, list(expired), promoted, dropped, [str(table) for table in vacuumed])
 
@@ -53,6 +57,23 @@ def _optimized_log(log: TopicLog, end: LogEnd) -> tuple[int, int]:
         f"(partition = {index} AND segment >= 0 AND segment < {tail.active})" for index, tail in sorted(end.tails.items()) if tail.active
     ]
     return past.optimize(log.spark, log.table, " OR ".join(closed), user_metadata=_note(end)) if closed else (0, 0)
+
+
+def _compacted_lake(log: TopicLog) -> dict[str, tuple[int, int]]:
+    """Write the files of the lake's own tables together, and vacuum those tables. One that others write meanwhile is left to the next time."""
+    compacted = {}
+    for name in OF_LAKE:
+        table = TableRef.of(log.root, "_lakelog", name)
+        if table_properties.read(log.spark, table) is None or len(past.files(tables.read(log.spark, table))) < MANY_FILES:
+            continue
+        try:
+            compacted[f"_lakelog/{name}"] = past.optimize(log.spark, table)
+            past.vacuum(log.spark, table)
+        except Conflict as error:
+            logging.getLogger("lakelog").warning(
+                "%s: %s is written by others, its files are left to the next time: %s", log.name, table, error
+            )
+    return compacted
 
 
 def promote(log: TopicLog, *, now: int) -> list[str]:

@@ -166,7 +166,8 @@ class SnapshotVerbs:
 
         Snapshots whose time is over are removed (`expire_snapshots`). Small files of closed segments and of silver are written together. Snapshots
         that have outlived ``snapshot.retention.ms`` get tables of their own. Then old files are vacuumed, with the retention that the kept
-        snapshots need, whatever it was before: never past one.
+        snapshots need, whatever it was before: never past one. The lake's own tables (``_lakelog/runs`` and so on) get a small file from every run,
+        verdict and registered position; where they have many, those are written together too, whichever topic is maintained.
 
         Raises:
             Conflict: another writer touched the same files; what was done stands, the next call goes on.
