@@ -72,6 +72,7 @@ def test_a_copy_of_a_batch_is_new_whatever_became_of_the_first(lake: Lake, tmp_p
     assert (topic.ends(), topic.verify().problems) == ({0: 1}, [])
 
 
+@pytest.mark.long
 def test_an_append_that_was_cut_off_goes_on_by_the_same_and_puts_nothing_aside_twice(
     lake: Lake, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

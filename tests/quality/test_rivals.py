@@ -91,6 +91,7 @@ def test_a_key_that_is_mended_takes_its_record_to_its_partition(lake: Lake, tmp_
     assert {(row["key"], row["amount"], row["note"]) for row in topic.latest().collect()} == {("apple", 2, "mended"), ("plum", 1, None)}
 
 
+@pytest.mark.long
 def test_a_key_that_is_erased_while_a_requeue_is_under_way_does_not_come_back(
     lake: Lake, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

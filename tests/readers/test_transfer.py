@@ -89,6 +89,7 @@ def test_an_export_that_is_not_whole_is_not_imported(spark: SparkSession, tmp_pa
     assert lake.topics() == ["again", "t"]
 
 
+@pytest.mark.long
 def test_a_deleted_key_whose_tombstone_is_gone_stays_deleted_in_an_import(lake: Lake, clock: Clock, tmp_path: Path) -> None:
     """What silver remembers of it is in the export; one of before that has no such column, and can be imported too."""
     topic = without_tombstone(lake, clock)

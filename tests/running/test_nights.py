@@ -28,6 +28,7 @@ from tests.sources.test_sources import DAY, keys, write
 CYCLES, EVERY = 30, 5.0
 
 
+@pytest.mark.long
 def test_three_nights_and_their_page(lake: Lake, clock: Clock, cli: Callable[..., Answer], tmp_path: Path) -> None:
     """Both lanes tell the same; the command line writes it without Java."""
     topic = lake.create_topic(

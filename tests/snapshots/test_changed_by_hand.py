@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lakelog import Lake
 
 
+@pytest.mark.long
 def test_a_latest_table_from_before_the_log_begins_is_damaged(lake: Lake) -> None:
     """What was merged into it since, and left the log, is in no record that a merge could read."""
     orders = topic(lake)
