@@ -137,7 +137,7 @@ def test_a_snapshot_and_the_log_from_its_end_are_the_latest_table(kind: Kind, la
 def test_many_snapshots_and_logs_are_the_latest_table(kind: Kind, lake: Lake) -> None:
     """The same over more histories, cuts and truncations."""
 
-    @few(4, derandomize=False)
+    @few(2, derandomize=False)
     @given(histories(kind, count=80, longest=12, beside=20), dice())
     def law(logs: list[list[Record]], chance: random.Random) -> None:
         _snapshot_and_tail(lake, kind, logs, chance)

@@ -115,7 +115,7 @@ def test_after_a_restore_the_table_is_the_snapshots_and_all_goes_on_from_there(l
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_the_same_over_many_histories(kind: Kind, lake: Lake) -> None:
-    @few(3, derandomize=False)
+    @few(1, derandomize=False)
     @given(histories(kind, count=12, longest=14, beside=4), dice())
     def law(logs: list[list[Record]], chance: random.Random) -> None:
         _law(lake, kind, logs, chance, 6)
