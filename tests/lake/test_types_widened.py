@@ -63,7 +63,7 @@ def test_a_change_of_types_that_is_cut_off_anywhere_is_finished_by_the_next_writ
         (configure.evolution, "apply"),
         (configure.table_properties, "change"),
         (configure.evolution, "reconcile"),
-        (configure, "close"),
+        (configure.state, "close"),
     )
     for number, (module, name) in enumerate(places):
         topic = lake.create_topic(f"t{number}", key="STRING", value="v INT", config=BY_V)
