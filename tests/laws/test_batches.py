@@ -143,7 +143,7 @@ def test_batches_are_whole_and_a_reader_at_the_head_misses_nothing(lake: Lake) -
 def test_many_batches_are_whole_and_a_reader_at_the_head_misses_nothing(lake: Lake) -> None:
     """The same with more partitions, cuts and histories."""
 
-    @few(12, derandomize=False)
+    @few(6, derandomize=False)
     @given(histories(HEADER, count=6, longest=12), cuts(most=6))
     def law(logs: list[list[Record]], cut: Cut) -> None:
         _follow(lake, logs, cut)
