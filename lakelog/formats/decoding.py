@@ -14,6 +14,7 @@ from lakelog.errors import InvalidConfig, InvalidRequest
 from lakelog.formats import avro
 from lakelog.formats.fitting import fitted
 from lakelog.formats.ndjson import END, is_whole, lone_surrogate
+from lakelog.formats.texts import reads_in_utc
 from lakelog.formats.variant import from_variant
 from lakelog.model.config import did_you_mean
 
@@ -66,6 +67,7 @@ class Decoding:
         found = self.forms.get(side)
         if found is None:
             return rows, _as_they_are(side, kind)
+        zoned = not reads_in_utc(rows.sparkSession)
         text, wrong = F.col(side).cast("string"), F.lit(None).cast("string")
         if found == "avro":
             rows = rows.withColumn(f"{side}_avro", avro.as_json(F.col(side), self.schemas[side]))
@@ -79,8 +81,8 @@ class Decoding:
             rows = rows.withColumn(f"{side}_json", _payload(F.col(f"{side}_json")))
         problem = F.coalesce(F.col(f"{side}_wrong"), _unreadable(side))
         if found == "debezium" and side == "value":
-            return rows, _change(problem, kind)
-        value, unfit = from_variant(F.col(f"{side}_json"), kind, side)
+            return rows, _change(problem, kind, zoned)
+        value, unfit = from_variant(F.col(f"{side}_json"), kind, side, zoned=zoned)
         return rows, Decoded(value, F.coalesce(problem, unfit))
 
 
@@ -137,7 +139,7 @@ def _payload(json: Column) -> Column:
     return F.when(F.coalesce(wrapped, F.lit(False)), F.try_element_at(fields, F.lit("payload"))).otherwise(json)
 
 
-def _change(problem: Column, kind: DataType) -> Decoded:
+def _change(problem: Column, kind: DataType, zoned: bool) -> Decoded:
     """Debezium's change of a row: what it is afterwards, or, with the flag of a tombstone, what it was before it was deleted."""
     from pyspark.sql import functions as F
 
@@ -154,5 +156,5 @@ def _change(problem: Column, kind: DataType) -> Decoded:
     )
     empty = row.isNull() | (F.schema_of_variant(row) == "VOID")
     wrong = wrong.when(there & ~deleted & empty, F.concat(F.lit("value: op "), op, F.lit(" has no row after it")))
-    value, unfit = from_variant(row, kind, "value")
+    value, unfit = from_variant(row, kind, "value", zoned=zoned)
     return Decoded(value, F.coalesce(problem, wrong, unfit), deleted, ms)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 HEX = r"\A([0-9A-Fa-f]{2})*\z"
 
 
-def from_variant(json: Column, kind: DataType, where: str, *, zoned: bool = False) -> tuple[Column, Column]:
+def from_variant(json: Column, kind: DataType, where: str, *, zoned: bool) -> tuple[Column, Column]:
     """A JSON value (a VARIANT column) as a declared type, strictly: nothing is rounded, cut or guessed.
 
     Args:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import datetime
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import fastavro
 import pandas
 import pyarrow
 import pytest
 from pyarrow import parquet
 
 from lakelog.errors import InvalidRecords, InvalidRequest
+from lakelog.formats.decoding import Decoding
+from lakelog.inputs.kafka import KafkaRecords
 from tests.tables import versions
 
 if TYPE_CHECKING:
@@ -142,3 +146,29 @@ def test_what_pandas_has_for_nothing_is_no_delete_unless_it_is_flagged(lake: Lak
     topic.append(pandas.DataFrame({"key": ["a"], **missing, "tombstone": [True]}))
     topic.append(pandas.DataFrame({"key": ["b"], "value": [None]}, dtype=object))
     assert [(row["key"], row["tombstone"]) for row in topic.read().collect()] == [("a", True), ("b", True)]
+
+
+@pytest.mark.usefixtures("in_new_york")
+def test_messages_of_kafka_are_decoded_in_utc(lake: Lake, tmp_path: Path) -> None:
+    """JSON, keys too, Debezium's rows, and Avro's local times."""
+    from pyspark.sql import functions as F
+
+    schema = {"type": "record", "name": "A", "fields": [{"name": "t", "type": {"type": "long", "logicalType": "local-timestamp-micros"}}]}
+    (tmp_path / "a.avsc").write_text(json.dumps(schema))
+    key, change = json.dumps({"k": NAIVE}), json.dumps({"op": "c", "before": None, "after": {"t": NAIVE}, "ts_ms": 1})
+    octets = io.BytesIO()
+    fastavro.schemaless_writer(octets, fastavro.parse_schema(schema), {"t": datetime.datetime.fromisoformat(NAIVE)})
+    forms = {
+        "json": ("json", json.dumps({"t": NAIVE}).encode()),
+        "debezium": ("debezium", change.encode()),
+        "avro": (f"avro:{tmp_path}/a.avsc", octets.getvalue()),
+    }
+    for name, (form, value) in forms.items():
+        topic = lake.create_topic(name, key="k TIMESTAMP", value="t TIMESTAMP")
+        message = lake.spark.range(1).select(
+            F.unhex(F.lit(key.encode().hex())).alias("key"), F.unhex(F.lit(value.hex())).alias("value"), F.lit("source").alias("topic"),
+            F.lit(0).alias("partition"), F.lit(0).cast("bigint").alias("offset"), F.timestamp_millis(F.lit(1)).alias("timestamp"),
+        )  # fmt: skip
+        topic.append(KafkaRecords(message, Decoding.of({"key": "json", "value": form}, "decode")))
+        found = topic.read().select(F.unix_micros("key.k").alias("k"), F.unix_micros("value.t").alias("v")).collect()
+        assert [(row["k"], row["v"]) for row in found] == [(MIDNIGHT, MIDNIGHT)], name
