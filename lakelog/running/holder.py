@@ -28,7 +28,7 @@ class Holder:
     @classmethod
     def here(cls) -> Holder:
         """This process."""
-        return cls(socket.gethostname(), os.getpid(), _machine(), _started(os.getpid()))
+        return cls(socket.gethostname(), os.getpid(), _machine(), _started(os.getpid()) or "")
 
     @classmethod
     def of(cls, said: Mapping[str, Any]) -> Holder:
@@ -41,7 +41,10 @@ class Holder:
 
     def is_gone(self) -> bool:
         """Whether it certainly runs no more: it was one of this machine, and there is no such process now. Elsewhere nothing is certain."""
-        return bool(self.machine and self.started) and self.machine == _machine() and self.started != _started(self.pid)
+        if not (self.machine and self.started) or self.machine != _machine():
+            return False
+        started = _started(self.pid)
+        return not _is_there(self.pid) if started is None else started != self.started
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}"
@@ -55,12 +58,23 @@ def _machine() -> str:
         return ""
 
 
-def _started(pid: int) -> str:
-    """When a process of this machine began; empty where there is none, or the system does not tell."""
+def _is_there(pid: int) -> bool:
+    """Whether there is a process of this number, also where the system hides what others run."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _started(pid: int) -> str | None:
+    """When a process of this machine began; empty where it has ended; None where the system does not tell, or there is none."""
     try:
         text = (PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return ""
+        return None
     # The second field, the program's name, may hold anything but ends with the last parenthesis. State Z: it has ended.
     fields = text.rpartition(")")[2].split()
     return "" if fields[0] in "ZX" else fields[19]

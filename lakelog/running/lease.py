@@ -50,8 +50,8 @@ class Lease:
     ended: bool = False
 
     def is_live(self, now: int) -> bool:
-        """Whether others are to wait for it."""
-        return not self.ended and self.until > now and not self.holder.is_gone()
+        """Whether others are to wait for it. One that begins in the future is of a clock that is wrong, and nobody waits for that."""
+        return not self.ended and self.since <= now + LEASE_MS and self.until > now and not self.holder.is_gone()
 
     def told(self) -> dict[str, Any]:
         """What an error says of it."""

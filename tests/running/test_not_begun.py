@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from jobs import run
+from lakelog.running import holder
 from lakelog.running.holder import Holder
+from lakelog.running.lease import LEASE_MS, Lease
 from tests.conftest import Answer
 from tests.running.test_processes import COMMAND, JOB, ended, start
 
@@ -88,6 +91,22 @@ def test_a_process_is_gone_where_that_is_certain() -> None:
     assert Holder(here.host, 2**22 + 1, here.machine, here.started).is_gone()
     assert not Holder("elsewhere", here.pid, "another machine", "1").is_gone()
     assert not Holder(here.host, here.pid).is_gone()
+
+
+def test_a_process_that_the_system_hides_is_not_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with hidepid, for processes of another user."""
+    here = Holder.here()
+    there, absent = os.getppid(), 2**22 + 1
+    monkeypatch.setattr(holder, "_started", lambda pid: None)
+    assert not Holder(here.host, there, here.machine, here.started).is_gone()
+    assert Holder(here.host, absent, here.machine, here.started).is_gone()
+
+
+def test_nobody_waits_for_a_lease_of_a_clock_that_is_far_ahead() -> None:
+    elsewhere, now = Holder("elsewhere", 1, "another machine", "1"), 1_800_000_000_000
+    assert Lease("t", 1, "r", elsewhere, now - 1000, now + LEASE_MS - 1000).is_live(now)
+    assert Lease("t", 1, "r", elsewhere, now + 60_000, now + 60_000 + LEASE_MS).is_live(now), "a clock that is a minute ahead"
+    assert not Lease("t", 1, "r", elsewhere, now + 86_400_000, now + 86_400_000 + LEASE_MS).is_live(now)
 
 
 SLOW = """
