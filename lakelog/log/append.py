@@ -12,6 +12,7 @@ from lakelog.delta import tables
 from lakelog.delta.lock import held
 from lakelog.errors import Conflict, ExpectedOffsetMismatch, FencedEpoch, InvalidRequest, LakelogError, NotFound
 from lakelog.inputs import staging
+from lakelog.inputs.request import Request
 from lakelog.inputs.sources import FileOptions, requested
 from lakelog.inputs.staging import Batch
 from lakelog.log import bronze, conditions
@@ -98,7 +99,7 @@ def append(
     checked = log.config.flag("check.expected.offsets")
     stated_ends = stated(options.expected_offset, log.partitions) if checked else {}
     gate = options.gate
-    request = requested(log.spark, source, how, log.types, raw=gate is not None and gate.rules.quarantine)
+    request = _request(log, source, how, mark, gate)
 
     mirrored = request.mirrored
     require_writer(name, captured.tails, mirrored)
@@ -123,7 +124,9 @@ def append(
                 # What was seen before may be old without a sign of it, where a mounted file system remembers: only what Delta says now refuses.
                 if captured is not seen:
                     raise
-                done = _written(log, name, batch, terms, log_end(log), answer_checked, now, batch_id)
+                fresh = log_end(log)
+                _check_epoch(name, options.epoch, fresh.epoch)
+                done = _written(log, name, batch, terms, fresh, answer_checked, now, batch_id)
         except TokenKnown:
             # The append that seemed to be cut off was slow, and has written its batch meanwhile: this one is another.
             return written(batch)
@@ -145,6 +148,12 @@ def append(
             raise
     # A record breaks a rule that was left to the write, or a rule cannot be evaluated: nothing was committed, and now all is looked at first.
     return written(gate.staged(stage, assume=False))
+
+
+def _request(log: TopicLog, source: Any, how: FileOptions, mark: Token | None, gate: Gate | None) -> Request:
+    """The source as a request. Of one that its token knows, what was checked is kept: it is what the token says, whatever becomes of the files."""
+    request = requested(log.spark, source, how, log.types, raw=gate is not None and gate.rules.quarantine)
+    return replace(request, repeatable=False) if mark is not None and mark.knows_input else request
 
 
 def _admitted(log: TopicLog, gate: Gate | None, batch: Batch, terms: bronze.Terms, captured: LogEnd, now: int) -> tuple[str, bronze.Terms]:

@@ -114,6 +114,11 @@ class SourceToken(Token):
         """None: an entry is never forgotten."""
         return None
 
+    @property
+    def knows_input(self) -> bool:
+        """Whether entries have the digest of a file that somebody may exchange."""
+        return self.unchanged is not _unchanged
+
     def require_unchanged(self) -> None:
         """Refuse an input that is no longer what the entries say."""
         self.unchanged()

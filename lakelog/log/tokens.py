@@ -74,6 +74,11 @@ class Token:
         """The time (milliseconds) before which the same token was another batch's; None where it is never forgotten."""
         return remembered_since(log, now)
 
+    @property
+    def knows_input(self) -> bool:
+        """Whether it says what the input is, so that what it says and what is written must be of one reading."""
+        return False
+
     def require_unchanged(self) -> None:
         """Called when the records were read, before anything is written: a token that knows its input refuses one that changed meanwhile."""
 

@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from lakelog.errors import LakelogError, Refused
+from lakelog.errors import FencedEpoch, LakelogError, Refused
 from lakelog.inputs.directory import Content, File, content_of, is_still, listed
 from lakelog.inputs.sources import file_format
 from lakelog.log import ledger
 from lakelog.log.ledger import Entry, SourceToken
+from lakelog.log.tail import log_end
 from lakelog.results import Appended
 from lakelog.running_results import Taken, TakenBatch
 from lakelog.sources.configured import DirectorySource
@@ -26,11 +27,15 @@ PLAIN = re.compile(r"[A-Za-z0-9._/-]+")
 
 @dataclass(frozen=True)
 class Listing:
-    """What lies in the directory: files to be taken, how many the log holds already, names that are passed over."""
+    """What lies in the directory: files to be taken, how many the log holds already, names that are passed over.
+
+    ``epoch``: the log's, of which this is said: a restore takes back what the ledger says.
+    """
 
     new: list[File]
     known: int
     passed_over: list[str]
+    epoch: int
 
 
 def look(topic: Topic, source: DirectorySource) -> Listing:
@@ -43,6 +48,7 @@ def look(topic: Topic, source: DirectorySource) -> Listing:
     Cost: the directory is listed, the ledger read by one small Spark query. Files that were changed, by their time or size, since they were
     taken are read.
     """
+    epoch = log_end(topic.log).epoch
     taken = ledger.entries(topic.log, source.identity)
     new, known, passed_over = [], 0, []
     for file in listed(source.directory, recursive=source.recursive):
@@ -55,7 +61,7 @@ def look(topic: Topic, source: DirectorySource) -> Listing:
             passed_over.append(file.name)
         else:
             new.append(file)
-    return Listing(new, known, passed_over)
+    return Listing(new, known, passed_over, epoch)
 
 
 def require_same(topic: str, source: DirectorySource, file: File, entry: Entry) -> None:
@@ -84,7 +90,8 @@ def take(topic: Topic, source: DirectorySource, *, tell: Callable[[int, int], No
     Raises:
         What `look` and `Topic.append` name; files before the one that was refused are in the log: ``taken`` in its details says which.
 
-    Cost: as `look`; each new file is read twice, for its digest and by Spark; an append for each batch of files of one format. One file a batch
+    Cost: as `look`; each new file is read twice, for its digest and by Spark, which keeps it in memory or on local disk; an append for each batch
+    of files of one format. One file a batch
     where records may be put aside (``quality.on.failure``), of Parquet, and of CSV whose columns are not the same.
     """
     done: list[TakenBatch] = []
@@ -94,9 +101,9 @@ def take(topic: Topic, source: DirectorySource, *, tell: Callable[[int, int], No
         while True:
             total, count = len(listing.new), 0
             for batch in _batches(topic, source, listing.new):
-                answer = _append(topic, source, batch)
-                if answer.repeated:
-                    # Another process took some of these meanwhile: what is left now?
+                answer = _append(topic, source, batch, listing.epoch)
+                if answer is None or answer.repeated:
+                    # Another process took some of these meanwhile, or the log was restored: what is left now?
                     listing = look(topic, source)
                     break
                 done.append(_batch(answer, batch))
@@ -112,7 +119,9 @@ def take(topic: Topic, source: DirectorySource, *, tell: Callable[[int, int], No
         raise
 
 
-def _append(topic: Topic, source: DirectorySource, batch: Mapping[str, tuple[File, Content]]) -> Appended:
+def _append(topic: Topic, source: DirectorySource, batch: Mapping[str, tuple[File, Content]], epoch: int) -> Appended | None:
+    """A batch's append; None where the log was restored meanwhile."""
+
     def unchanged() -> None:
         for file, _ in batch.values():
             if not is_still(file):
@@ -123,10 +132,13 @@ def _append(topic: Topic, source: DirectorySource, batch: Mapping[str, tuple[Fil
                 )  # fmt: skip
 
     entries = [Entry(name, file.size, content.digest, file.modified) for name, (file, content) in batch.items()]
-    return topic.append(
-        [file.path for file, _ in batch.values()], format=source.format, delimiter=source.delimiter, encoding=source.encoding, null=source.null,
-        token=SourceToken.of(source.identity, entries, unchanged),
-    )  # fmt: skip
+    try:
+        return topic.append(
+            [file.path for file, _ in batch.values()], format=source.format, delimiter=source.delimiter, encoding=source.encoding,
+            null=source.null, token=SourceToken.of(source.identity, entries, unchanged), epoch=epoch,
+        )  # fmt: skip
+    except FencedEpoch:
+        return None
 
 
 def _batches(topic: Topic, source: DirectorySource, files: list[File]) -> Iterator[dict[str, tuple[File, Content]]]:

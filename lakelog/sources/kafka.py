@@ -36,7 +36,7 @@ ATTEMPTS = 20
 class Position:
     """Where a source is: how it is reached and decoded, up to which offsets its messages are in the log (``at``), and where it ends.
 
-    ``known``: ``at`` without partitions of which nothing was taken yet.
+    ``known``: ``at`` without partitions of which nothing was taken yet. ``epoch``: the log's, of which this is said: a restore takes it back.
     """
 
     connection: Connection
@@ -44,6 +44,7 @@ class Position:
     at: Mapping[int, int]
     ends: Mapping[int, int]
     known: Mapping[int, int]
+    epoch: int
 
 
 def look(topic: Topic, source: KafkaSource) -> Position:
@@ -64,6 +65,7 @@ def look(topic: Topic, source: KafkaSource) -> Position:
     connection = Connection(source.bootstrap_servers, source.topic, found.options, found.secrets)
     decoding = Decoding.of(source.decode, f"{where}: decode")
     ends = kafka.ends(topic.spark, connection)
+    epoch = log_end(topic.log).epoch
     if source.mirror:
         at = _mirrored(topic, source, connection, ends)
     else:
@@ -71,7 +73,7 @@ def look(topic: Topic, source: KafkaSource) -> Position:
     offsets.require_not_replaced(topic.name, source, at, ends)
     unknown = [index for index in ends if index not in at]
     firsts = kafka.firsts(topic.spark, connection, unknown, ends) if unknown else {}
-    return Position(connection, decoding, {**at, **firsts}, ends, at)
+    return Position(connection, decoding, {**at, **firsts}, ends, at, epoch)
 
 
 def _mirrored(topic: Topic, source: KafkaSource, connection: Connection, ends: Mapping[int, int]) -> dict[int, int]:
@@ -89,7 +91,9 @@ def _mirrored(topic: Topic, source: KafkaSource, connection: Connection, ends: M
             require_writer(topic.name, end.tails, mirrored)
             return {index: tail.end for index, tail in sorted(end.tails.items())}
         firsts = kafka.firsts(topic.spark, connection, list(ends), ends)
-        if _begin(topic, source, end, {index: max(first, source.starting_offsets.get(index, 0)) for index, first in firsts.items()}):
+        starts = {index: max(first, source.starting_offsets.get(index, 0)) for index, first in firsts.items()}
+        offsets.require_starts(topic.name, source, starts, ends)
+        if _begin(topic, source, end, starts):
             return {index: tail.end for index, tail in sorted(log_end(topic.log).tails.items())}
     raise Conflict(f"{topic.name}: other writers were first {ATTEMPTS} times in a row. Nothing was written; try again later.")
 
@@ -152,8 +156,10 @@ def _append(topic: Topic, source: KafkaSource, position: Position, known: Mappin
     try:
         with kafka.door(position.connection):
             frame = kafka.records(topic.spark, position.connection, span)
-            answer = topic.append(KafkaRecords(frame, position.decoding, mirrored=mirrored), token=token)
-    except (ExpectedOffsetMismatch, FencedEpoch):
+            answer = topic.append(KafkaRecords(frame, position.decoding, mirrored=mirrored), token=token, epoch=position.epoch)
+    except FencedEpoch:
+        return None
+    except ExpectedOffsetMismatch:
         if mirrored is None:
             raise
         return None

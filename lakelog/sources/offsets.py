@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from lakelog.errors import InvalidRequest, Refused
+from lakelog.errors import InvalidConfig, InvalidRequest, Refused
 from lakelog.log.ledger import Entry
 from lakelog.sources.kafka_source import KafkaSource
 
@@ -45,10 +45,12 @@ def require_not_replaced(topic: str, source: KafkaSource, at: Offsets, ends: Off
     Raises:
         Refused: SOURCE_REPLACED.
     """
-    shorter = {index: offset for index, offset in at.items() if ends.get(index, 0) < offset}
+    shorter = {index: offset for index, offset in at.items() if ends.get(index, -1) < offset}
     if shorter:
         where = ", ".join(
-            f"partition {index} ends at {ends.get(index, 0)}, up to {offset} was taken" for index, offset in sorted(shorter.items())
+            (f"partition {index} ends at {ends[index]}" if index in ends else f"there is no partition {index}")
+            + f", up to {offset} was taken"
+            for index, offset in sorted(shorter.items())
         )
         remedy = "Mirror it into another topic" if source.mirror else "Give the source another name, then all that it holds is taken"
         raise Refused(
@@ -56,6 +58,21 @@ def require_not_replaced(topic: str, source: KafkaSource, at: Offsets, ends: Off
             f" read_committed a transaction may be open. Nothing was written. {remedy}.",
             name="SOURCE_REPLACED", expected=dict(sorted(shorter.items())), actual={index: ends.get(index, 0) for index in sorted(shorter)},
         )  # fmt: skip
+
+
+def require_starts(topic: str, source: KafkaSource, starts: Offsets, ends: Offsets) -> None:
+    """Refuse a mirror that would begin beyond its source's end: the log's origin is said once, for good.
+
+    Raises:
+        InvalidConfig: naming the partition.
+    """
+    for index, start in sorted(starts.items()):
+        if start > ends[index]:
+            raise InvalidConfig(
+                f"{topic}: starting_offsets {index} = {start} lies beyond the end of {source}, whose partition {index} ends at {ends[index]}."
+                " Nothing was written.",
+                setting="starting_offsets",
+            )
 
 
 def lost(topic: str, source: KafkaSource, gone: Mapping[int, tuple[int, int]]) -> Refused:

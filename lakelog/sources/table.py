@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import past, tables
-from lakelog.errors import LakelogError, NotFound, Refused
+from lakelog.errors import FencedEpoch, LakelogError, NotFound, Refused
 from lakelog.log import ledger
 from lakelog.log.ledger import Entry, SourceToken
 from lakelog.log.notes import HARMLESS, describe_commit
+from lakelog.log.tail import log_end
 from lakelog.running_results import Taken, TakenBatch
 from lakelog.sources.configured import TableSource
 from lakelog.sources.directory import joined
@@ -31,11 +32,15 @@ SLACK = 100
 
 @dataclass(frozen=True)
 class Position:
-    """What is to be taken of a table: its identity, the version up to which its rows are in the log (None: none yet), versions with more."""
+    """What is to be taken of a table: its identity, the version up to which its rows are in the log (None: none yet), versions with more.
+
+    ``epoch``: the log's, of which this is said: a restore takes back what the ledger says.
+    """
 
     identity: str
     taken: int | None
     versions: list[int]
+    epoch: int
 
 
 def look(topic: Topic, source: TableSource) -> Position:
@@ -48,6 +53,7 @@ def look(topic: Topic, source: TableSource) -> Position:
 
     Cost: the ledger is read by one small Spark query, the table's history since then by another.
     """
+    epoch = log_end(topic.log).epoch
     identity = tables.identity(topic.spark, source.ref)
     entries = ledger.entries(topic.log, source.identity).values()
     last = max(entries, key=lambda one: int((one.more or {})["to"]), default=None)
@@ -61,7 +67,7 @@ def look(topic: Topic, source: TableSource) -> Position:
     if taken is None and source.starting_version is not None:
         taken = source.starting_version - 1
     if taken is None:
-        return Position(identity, None, [newest])
+        return Position(identity, None, [newest], epoch)
     if taken > newest:
         raise Refused(
             f"{topic.name}: {source} is at version {newest}, but rows up to version {taken} were to be taken before. Nothing was written. Correct"
@@ -76,7 +82,7 @@ def look(topic: Topic, source: TableSource) -> Position:
             f"{topic.name}: the history of {source} does not reach back to version {taken + 1}. Nothing was written. Give the source another"
             " name, then all rows it holds are taken; or set its starting_version.", name="SOURCE_EXPIRED", source=str(source),
         )  # fmt: skip
-    return Position(identity, taken, [version for version in wanted if _adds(topic.name, source, rows[version])])
+    return Position(identity, taken, [version for version in wanted if _adds(topic.name, source, rows[version])], epoch)
 
 
 def _adds(topic: str, source: TableSource, row: Row) -> bool:
@@ -119,7 +125,12 @@ def take(topic: Topic, source: TableSource, *, tell: Callable[[int, int], None] 
             for count, version in enumerate(position.versions, start=1):
                 entry = Entry(str(at), 0, position.identity, more={"to": version})
                 rows = _rows(topic, source, version, whole=position.taken is None)
-                answer = topic.append(rows, token=SourceToken.of(source.identity, [entry]))
+                try:
+                    answer = topic.append(rows, token=SourceToken.of(source.identity, [entry]), epoch=position.epoch)
+                except FencedEpoch:
+                    # The log was restored meanwhile, and the ledger with it.
+                    position = look(topic, source)
+                    break
                 if answer.repeated:
                     position = look(topic, source)
                     break

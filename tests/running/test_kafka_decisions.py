@@ -157,6 +157,12 @@ def test_refusals_name_what_is_gone() -> None:
     with pytest.raises(Refused, match=r"partition 0 ends at 5, up to 9 was taken") as refused:
         offsets.require_not_replaced("orders", SOURCE, {0: 9, 1: 3}, {0: 5, 1: 3})
     assert (refused.value.name, refused.value.expected, refused.value.actual) == ("SOURCE_REPLACED", {0: 9}, {0: 5})
+    with pytest.raises(Refused, match=r"there is no partition 1, up to 0 was taken") as refused:
+        offsets.require_not_replaced("orders", SOURCE, {0: 9, 1: 0}, {0: 9})
+    assert refused.value.actual == {1: 0}
+    with pytest.raises(InvalidConfig, match=r"starting_offsets 0 = 50 lies beyond the end of .*, whose partition 0 ends at 6"):
+        offsets.require_starts("orders", SOURCE, {0: 50}, {0: 6})
+    offsets.require_starts("orders", SOURCE, {0: 6, 1: 0}, {0: 6, 1: 3})
     error = offsets.lost("orders", SOURCE, {1: (120, 300)})
     assert "offsets [120, 300) of partition 1" in str(error) and "starting_offsets = {1 = 300}" in str(error)
     assert (error.name, error.expected, error.actual) == ("SOURCE_TRUNCATED", {1: 120}, {1: 300})
