@@ -195,8 +195,7 @@ class Lake(LakeQueries, LakeSnapshots, LakeImport):
             topic = self._topic(name)
         # Whoever made it is given the time to complete it.
         if made or not self._own.is_listed(name, topic.uuid):
-            create.complete(topic.log, now=self.clock())
-            self._own.list_topic(name, topic.uuid)
+            self._complete(topic)
         if not made:
             raise InvalidRequest(f"The topic {name} exists already in {self.root}. Open it with topic({name!r}), or choose another name.",
                                  name="TOPIC_ALREADY_EXISTS")  # fmt: skip

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from lakelog.delta import table_properties
+from lakelog.delta.table_properties import IDENTITY
 from lakelog.errors import InvalidRequest
 from lakelog.lake.lake_topics import LakeTopics
-from lakelog.model.names import absolute_root, check_topic_name
+from lakelog.model.names import TableRef, absolute_root, check_topic_name
 from lakelog.operations import create
 from lakelog.transfer import load, manifest
 
@@ -34,7 +36,7 @@ class LakeImport(LakeTopics):
             InvalidRequest: a topic of that name is there already.
             Conflict: another process is making one.
 
-        Cut off, the same call begins anew; once there is a log it says that the topic exists, and `create_topic` of that name completes it.
+        Cut off, the same call begins anew; once there is a log it completes it, as `create_topic` of that name does.
 
         Cost: every file is read twice, once for its checksum; both tables are written once.
         """
@@ -50,9 +52,21 @@ class LakeImport(LakeTopics):
             raise InvalidRequest(
                 f"The topic {called} exists already in {self.root}. Import under another name.", name="TOPIC_ALREADY_EXISTS"
             )
-        version = load.load(self.spark, self.root, called, place, said, self._own.defaults(), now=self.clock())
+        if not self._was_cut_off(called, said.identity):
+            load.load(self.spark, self.root, called, place, said, self._own.defaults(), now=self.clock())
         topic = self._topic(called)
-        create.complete(topic.log, now=self.clock())
-        topic.snapshot(at=version)
-        self._own.list_topic(called, topic.uuid)
+        self._complete(topic)
         return topic
+
+    def _was_cut_off(self, name: str, export: str) -> bool:
+        """Whether there is a log of that name that was made of the same export, and nobody lists it."""
+        stored = table_properties.read(self.spark, TableRef.of(self.root, name, "bronze")) or {}
+        known = create.imported(stored)
+        return known is not None and known[1] == export and not self._own.is_listed(name, stored[IDENTITY])
+
+    def _complete(self, topic: Topic) -> None:
+        """Make what a topic has beside its log, and list it; again, and nothing changes. An imported one has the snapshot at which its log begins."""
+        create.complete(topic.log, now=self.clock())
+        if (known := create.imported(table_properties.read(self.spark, topic.bronze) or {})) is not None:
+            topic.snapshot(at=known[0])
+        self._own.list_topic(topic.name, topic.uuid)

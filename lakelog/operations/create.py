@@ -24,6 +24,9 @@ from lakelog.model.topic_log import TopicLog
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# Says of a log that it was made of an export: silver's version that holds the export's snapshot, and the export's identity.
+IMPORTED = f"{PREFIX}topic.imported"
+
 
 def make_log(spark: SparkSession, root: str, name: str, types: Types, *, partitions: int, settings: Mapping[str, str], now: int) -> bool:
     """Make a topic's log, empty, with what the topic is in its properties: types, partitions, settings, a new identity.
@@ -83,6 +86,12 @@ def complete(log: TopicLog, *, now: int) -> None:
             # Whoever else completes it makes it of the same log.
             table_properties.wait_for(log.spark, log.silver, IDENTITY, log.uuid)
     views.create(log.spark, log.name, log.root, log.silver, log.table, log.types)
+
+
+def imported(stored: Mapping[str, str]) -> tuple[int, str] | None:
+    """Of a topic that was made of an export, by its log's properties: silver's version that holds the export's snapshot, and which export."""
+    version, _, export = stored.get(IMPORTED, "").partition(" ")
+    return (int(version), export) if export else None
 
 
 def topic_tables(root: str, name: str) -> tuple[TableRef, TableRef]:

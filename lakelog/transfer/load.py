@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def load(spark: SparkSession, root: str, name: str, directory: str, said: Manifest, defaults: Mapping[str, str], *, now: int) -> int:
+def load(spark: SparkSession, root: str, name: str, directory: str, said: Manifest, defaults: Mapping[str, str], *, now: int) -> None:
     """Make the tables of a topic from an export: silver first, then, in one commit, the log, by which there is a topic of that name.
 
     Cut off before the log is there, the next call begins anew. Keys of the exported topic that this lake has erased since are left out.
@@ -42,9 +42,6 @@ def load(spark: SparkSession, root: str, name: str, directory: str, said: Manife
         said: its manifest.
         defaults: the lake's settings.
         now: the time in milliseconds.
-
-    Returns:
-        The version of the latest table that holds the export's snapshot.
 
     Raises:
         InvalidRequest: there is a topic of that name.
@@ -74,11 +71,11 @@ def load(spark: SparkSession, root: str, name: str, directory: str, said: Manife
     states = {int(index): _state(int(index), one, starts[int(index)], log.uuid, holes=bool(gone)) for index, one in said.states.items()}
     records = spark.read.schema(schema(log.types)).parquet(f"{directory.rstrip('/')}/{LOG}")
     records = erased.without(records, said.uuid, gone)
+    properties = {**_properties(said, log.uuid), create.IMPORTED: f"{version} {said.identity}"}
     bronze.create(
-        spark, table, log.types, partitions=said.partitions, now=now, properties=_properties(said, log.uuid), states=states,
+        spark, table, log.types, partitions=said.partitions, now=now, properties=properties, states=states,
         rows=_renumbered(log, records, said.version),
     )  # fmt: skip
-    return version
 
 
 def _log(spark: SparkSession, root: str, name: str, said: Manifest, defaults: Mapping[str, str]) -> TopicLog:

@@ -63,6 +63,11 @@ class Manifest:
     files: Sequence[File]
     format: int = FORMAT
 
+    @property
+    def identity(self) -> str:
+        """Tells this export from any other, of the same topic too."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()[:32]
+
     def to_json(self) -> str:
         """The manifest as its file holds it."""
         return json.dumps(asdict(self), indent=1, sort_keys=True)
