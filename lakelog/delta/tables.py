@@ -120,9 +120,10 @@ def create(
 
 
 def overwrite(rows: DataFrame, table: TableRef, *, user_metadata: str | None = None) -> int:
-    """Replace all rows, and the schema, of a table in one commit; properties and partitioning stay.
+    """Replace all rows, and the schema, of a table in one commit; properties stay, and the partitioning where the columns are the same.
 
-    The rows may be made of the table itself, read in the transaction (`replace`).
+    A writer that may change the schema leaves the table without its partitioning where it finds another one, be it by NULLability alone: names
+    and types that are the same are left to `replace`. The rows may be made of the table itself, read in the transaction (`replace`).
 
     Returns:
         The version.
@@ -133,9 +134,11 @@ def overwrite(rows: DataFrame, table: TableRef, *, user_metadata: str | None = N
     """
     from pyspark.sql import functions as F
 
-    spark, sign = rows.sparkSession, signed(user_metadata)
-    writer = rows.writeTo(table.sql()).option("overwriteSchema", "true").option("partitionOverwriteMode", "static")
-    writer = writer.option("userMetadata", sign)
+    spark = rows.sparkSession
+    if dict(rows.dtypes) == dict(read(spark, table).dtypes):
+        return replace(rows, table, F.lit(True), user_metadata=user_metadata)
+    sign = signed(user_metadata)
+    writer = rows.writeTo(table.sql()).options(overwriteSchema="true", partitionOverwriteMode="static", userMetadata=sign)
     with committing(spark, table), door(table), during(spark, WRITERS):
         forget_version(spark)
         writer.overwrite(F.lit(True))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lakelog.delta import past, table_properties, tables
 from lakelog.errors import Conflict, Damaged, NotFound
@@ -25,9 +25,6 @@ from lakelog.model.topic_log import TopicLog
 from lakelog.quality import quarantine
 from lakelog.snapshots import epochs, keeping
 from lakelog.snapshots.plan import KEEP, Target, control_of, copy_name, copy_table
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 ATTEMPTS = 20
 
@@ -180,20 +177,9 @@ def _overwrite(log: TopicLog, order: Order) -> None:
     copy = copy_table(log, order.copy)
     if copy is None:
         return past.restore(log.spark, log.silver, order.version)
-    from pyspark.sql import functions as F
-
     rows = tables.read(log.spark, copy)
     try:
-        # A writer that may change the schema leaves a table without its partitioning where it does.
-        if _fields(rows) == _fields(tables.read(log.spark, log.silver)):
-            tables.replace(rows, log.silver, F.lit(True), user_metadata=None)
-        else:
-            tables.overwrite(rows, log.silver)
+        tables.overwrite(rows, log.silver)
     except NotFound:
         tables.create(rows, log.silver, partitioned_by=("bucket",), properties=silver.table_settings(log))
     return None
-
-
-def _fields(rows: DataFrame) -> dict[str, str]:
-    """The names and types of columns."""
-    return dict(rows.dtypes)

@@ -185,3 +185,12 @@ def test_the_bounds_of_offsets_seldom_change() -> None:
     assert all(floor_of(offset) <= offset for offset in offsets)
     assert all(floor_of(offset) > offset * 0.96 for offset in offsets if offset >= 65_536)
     assert len({floor_of(offset) for offset in range(1_000_000, 1_100_000)}) <= 5
+
+
+def test_a_rebuild_keeps_the_partitioning(lake: Lake) -> None:
+    """Or buckets are no longer directories, and maintenance has nothing to go by."""
+    topic = lake.create_topic("t", key="STRING", value="STRING", config={"silver.buckets": 3})
+    topic.append([{"key": str(number), "value": "x"} for number in range(20)])
+    topic.merge()
+    topic.merge(rebuild=True)
+    assert lake.spark.sql(f"DESCRIBE DETAIL {topic.silver.sql()}").collect()[0]["partitionColumns"] == ["bucket"]
