@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from lakelog.errors import FencedEpoch, LakelogError, Refused
 from lakelog.inputs.directory import Content, File, content_of, is_still, listed
@@ -102,8 +103,7 @@ def take(topic: Topic, source: DirectorySource, *, tell: Callable[[int, int], No
             total, count = len(listing.new), 0
             for batch in _batches(topic, source, listing.new):
                 answer = _append(topic, source, batch, listing.epoch)
-                if answer is None or answer.repeated:
-                    # Another process took some of these meanwhile, or the log was restored: what is left now?
+                if answer is None:
                     listing = look(topic, source)
                     break
                 done.append(_batch(answer, batch))
@@ -120,7 +120,7 @@ def take(topic: Topic, source: DirectorySource, *, tell: Callable[[int, int], No
 
 
 def _append(topic: Topic, source: DirectorySource, batch: Mapping[str, tuple[File, Content]], epoch: int) -> Appended | None:
-    """A batch's append; None where the log was restored meanwhile."""
+    """The append of a batch; None where what is left must be looked at again (`appended`)."""
 
     def unchanged() -> None:
         for file, _ in batch.values():
@@ -132,13 +132,23 @@ def _append(topic: Topic, source: DirectorySource, batch: Mapping[str, tuple[Fil
                 )  # fmt: skip
 
     entries = [Entry(name, file.size, content.digest, file.modified) for name, (file, content) in batch.items()]
+    return appended(
+        topic, [file.path for file, _ in batch.values()], SourceToken.of(source.identity, entries, unchanged), epoch, format=source.format,
+        delimiter=source.delimiter, encoding=source.encoding, null=source.null,
+    )  # fmt: skip
+
+
+def appended(topic: Topic, records: Any, token: SourceToken | None, epoch: int, **how: Any) -> Appended | None:
+    """An append of what the ledger did not hold when the log was in an epoch.
+
+    Returns:
+        None where another process took some of it meanwhile, or the log was restored, and the ledger with it: look again what is left.
+    """
     try:
-        return topic.append(
-            [file.path for file, _ in batch.values()], format=source.format, delimiter=source.delimiter, encoding=source.encoding,
-            null=source.null, token=SourceToken.of(source.identity, entries, unchanged), epoch=epoch,
-        )  # fmt: skip
+        answer = topic.append(records, token=token, epoch=epoch, **how)
     except FencedEpoch:
         return None
+    return None if answer.repeated else answer
 
 
 def _batches(topic: Topic, source: DirectorySource, files: list[File]) -> Iterator[dict[str, tuple[File, Content]]]:

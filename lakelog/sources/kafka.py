@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from lakelog.delta import kafka
 from lakelog.delta.kafka import Connection
-from lakelog.errors import Conflict, ExpectedOffsetMismatch, FencedEpoch, InvalidConfig, LakelogError
+from lakelog.errors import Conflict, ExpectedOffsetMismatch, InvalidConfig, LakelogError
 from lakelog.formats.decoding import Decoding
 from lakelog.inputs.kafka import KafkaRecords
 from lakelog.log import ledger
@@ -24,7 +24,7 @@ from lakelog.model.mirroring import Mirrored, require_writer
 from lakelog.results import Appended
 from lakelog.running_results import Taken, TakenBatch
 from lakelog.sources import offsets, secrets
-from lakelog.sources.directory import joined
+from lakelog.sources.directory import appended, joined
 from lakelog.sources.kafka_source import KafkaSource
 from lakelog.sources.offsets import Step
 from lakelog.topic import Topic
@@ -149,23 +149,20 @@ def take(topic: Topic, source: KafkaSource, *, tell: Callable[[int, int], None] 
 
 
 def _append(topic: Topic, source: KafkaSource, position: Position, known: Mapping[int, int], step: Step) -> Appended | None:
-    """A step's append; None where another process was first."""
+    """A step's append; None where another process was first, or the log was restored."""
     mirrored = Mirrored(source.identity, step.spans) if source.mirror else None
     token = None if source.mirror else SourceToken.of(source.identity, [offsets.entry(known, step)])
     span = step.read or {index: (end, end) for index, (_, end) in step.spans.items()}
     try:
         with kafka.door(position.connection):
             frame = kafka.records(topic.spark, position.connection, span)
-            answer = topic.append(KafkaRecords(frame, position.decoding, mirrored=mirrored), token=token, epoch=position.epoch)
-    except FencedEpoch:
-        return None
+            return appended(topic, KafkaRecords(frame, position.decoding, mirrored=mirrored), token, position.epoch)
     except ExpectedOffsetMismatch:
         if mirrored is None:
             raise
         return None
     except kafka.Lost as error:
         raise _lost(topic, source, position, step) from error
-    return None if answer.repeated else answer
 
 
 def _lost(topic: Topic, source: KafkaSource, position: Position, step: Step) -> LakelogError:

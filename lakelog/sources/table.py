@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import past, tables
-from lakelog.errors import FencedEpoch, LakelogError, NotFound, Refused
+from lakelog.errors import LakelogError, NotFound, Refused
 from lakelog.log import ledger
 from lakelog.log.ledger import Entry, SourceToken
 from lakelog.log.notes import HARMLESS, describe_commit
 from lakelog.log.tail import log_end
 from lakelog.running_results import Taken, TakenBatch
 from lakelog.sources.configured import TableSource
-from lakelog.sources.directory import joined
+from lakelog.sources.directory import appended, joined
 from lakelog.topic import Topic
 
 if TYPE_CHECKING:
@@ -125,13 +125,8 @@ def take(topic: Topic, source: TableSource, *, tell: Callable[[int, int], None] 
             for count, version in enumerate(position.versions, start=1):
                 entry = Entry(str(at), 0, position.identity, more={"to": version})
                 rows = _rows(topic, source, version, whole=position.taken is None)
-                try:
-                    answer = topic.append(rows, token=SourceToken.of(source.identity, [entry]), epoch=position.epoch)
-                except FencedEpoch:
-                    # The log was restored meanwhile, and the ledger with it.
-                    position = look(topic, source)
-                    break
-                if answer.repeated:
+                answer = appended(topic, rows, SourceToken.of(source.identity, [entry]), position.epoch)
+                if answer is None:
                     position = look(topic, source)
                     break
                 done.append(

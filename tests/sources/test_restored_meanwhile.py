@@ -6,11 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
+from pyarrow import parquet
 from pyspark.sql import SparkSession
 
-from lakelog import Lake, Topic
-from lakelog.sources import append, directory, table
+from lakelog import FencedEpoch, Lake, Topic
+from lakelog.inputs import staging
+from lakelog.log import guard
+from lakelog.sources import directory, table
 from lakelog.sources.append import append_from
 from lakelog.sources.configured import DirectorySource, TableSource
 from tests.sources.test_sources import keys, names, write
@@ -85,9 +89,6 @@ def test_files_that_a_restore_takes_back_keep_their_order(
 
 def test_an_append_of_an_epoch_is_refused_whenever_the_log_was_restored(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the look at the log's end and the write, too."""
-    from lakelog import FencedEpoch
-    from lakelog.inputs import staging
-
     topic = lake.create_topic("t", key="STRING", value="STRING")
     topic.append([{"key": "a", "value": "1"}])
     topic.merge()
@@ -111,11 +112,6 @@ def test_an_append_of_an_epoch_is_refused_whenever_the_log_was_restored(lake: La
 def test_a_parquet_file_that_is_exchanged_before_the_write_is_not_what_is_written(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import pyarrow
-    from pyarrow import parquet
-
-    from lakelog.log import guard
-
     topic, inbox = lake.create_topic("t", key="STRING", value="STRING"), tmp_path / "in"
     inbox.mkdir()
 
@@ -132,5 +128,5 @@ def test_a_parquet_file_that_is_exchanged_before_the_write_is_not_what_is_writte
 
     with monkeypatch.context() as patch:
         patch.setattr(guard, "insert", late)
-        append.append_from(topic, [DirectorySource(str(inbox))])
+        append_from(topic, [DirectorySource(str(inbox))])
     assert [row["value"] for row in topic.read().collect()] == ["old", "old"]
