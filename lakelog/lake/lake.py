@@ -74,7 +74,7 @@ class Lake(LakeQueries, LakeSnapshots, LakeImport):
 
     def _repr_html_(self) -> str:
         columns = ["topic", "key", "value", "partitions", "rule"]
-        facts = [topic.describe() for topic in (self._standing() if self.is_lake() else [])]
+        facts = [topic.describe() for topic in (self._there(self._topic) if self.is_lake() else [])]
         return html_table(columns, [[one.topic, one.key, one.value, str(one.partitions), one.rule] for one in facts])
 
     # ---- the lake itself ----
@@ -98,11 +98,11 @@ class Lake(LakeQueries, LakeSnapshots, LakeImport):
         after = {**self._own.defaults(), **parsed}
         after_all = {name: text for name, text in after.items() if settings.get(name, text) is not None}
         TopicConfig({}, after_all).check()
-        for topic in self._standing():
+        for topic in self._there(self._topic):
             topic.require_whole_for(after_all)
         self._own.set_defaults({name: parsed.get(name) for name in settings})
         if silver.SHAPING & set(settings):
-            for topic in self._standing():
+            for topic in self._there(self._topic):
                 keeping.follow(topic.log, topic.config, now=self.clock())
 
     def upgrade(self) -> Upgraded:
@@ -120,7 +120,7 @@ class Lake(LakeQueries, LakeSnapshots, LakeImport):
         Cost: per topic two commits on each table, for the lake one.
         """
         stored = self._own.opened()
-        done = [sentence for topic in self._standing() for sentence in upgrade.upgrade(topic.log, now=self.clock())]
+        done = [sentence for topic in self._there(self._topic) for sentence in upgrade.upgrade(topic.log, now=self.clock())]
         if int(stored[FORMAT]) < FORMAT_VERSION:
             table_properties.change(self.spark, self._own.table, {FORMAT: str(FORMAT_VERSION)})
             done.append(f"{self._own.table}: format {FORMAT_VERSION}")

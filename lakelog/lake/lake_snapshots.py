@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING
 
-from lakelog.errors import NotFound, Refused, TopicNotFound
+from lakelog.errors import NotFound, Refused
 from lakelog.lake.lake_topics import LakeTopics
 from lakelog.model.snapshot_id import Keep, check_name, keep_ms
 from lakelog.native import snapshots as native
@@ -14,7 +13,7 @@ from lakelog.snapshots import registry
 from lakelog.snapshots.plan import TRUNCATE
 
 if TYPE_CHECKING:
-    from lakelog.topic import Topic
+    pass
 
 
 class LakeSnapshots(LakeTopics):
@@ -40,7 +39,7 @@ class LakeSnapshots(LakeTopics):
         check_name(name)
         keep_ms(keep)
         have = {one.uuid: one for one in registry.entries(self.spark, self.root) if one.name == name}
-        topics = self._there()
+        topics = self._there(self.topic)
         if topics and all(topic.uuid in have for topic in topics):
             raise Refused(
                 f"{self.root}: every topic has a snapshot {name} already. Nothing was created. Choose another name, or delete those first.",
@@ -67,7 +66,7 @@ class LakeSnapshots(LakeTopics):
         Cost: a `Topic.restore` for each topic.
         """
         have = {one.uuid for one in registry.entries(self.spark, self.root) if one.name == name}
-        topics = [topic for topic in self._there() if topic.uuid in have]
+        topics = [topic for topic in self._there(self.topic) if topic.uuid in have]
         if not topics:
             raise NotFound(f"{self.root}: no topic has a snapshot {name}. Nothing was changed.", name="SNAPSHOT_NOT_FOUND")
         return [topic.restore(name, log=log, dry_run=dry_run, unless_there=True) for topic in topics]
@@ -75,14 +74,6 @@ class LakeSnapshots(LakeTopics):
     def snapshots(self) -> list[Snapshot]:
         """The snapshots of all topics, by topic, then lowest epoch and lowest end offsets first. Cost: one small Spark job, or none without a
         session."""
-        there = {topic.uuid for topic in self._there()}
+        there = {topic.uuid for topic in self._there(self.topic)}
         entries = registry.entries(self.spark, self.root) if self.has_session else native.entries(self.root)
         return [one.result(self.root) for one in registry.listed(entries) if one.uuid in there]
-
-    def _there(self) -> list[Topic]:
-        """The topics that are listed and there."""
-        found = []
-        for name in self.topics():
-            with contextlib.suppress(TopicNotFound):
-                found.append(self.topic(name))
-        return found

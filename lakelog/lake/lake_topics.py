@@ -107,12 +107,12 @@ class LakeTopics:
             return cast(Topic, self._native(name))
         return Topic(self.spark, self.root, name, self.clock, self._own.defaults)
 
-    def _standing(self) -> list[Topic]:
-        """The topics that are listed and there; one whose deletion was cut off may be listed still."""
+    def _there(self, opened: Callable[[str], Topic]) -> list[Topic]:
+        """The topics that are listed and that can be opened; one whose deletion was cut off may be listed still."""
         found = []
         for name in self.topics():
             with contextlib.suppress(TopicNotFound):
-                found.append(self._topic(name))
+                found.append(opened(name))
         return found
 
     def _native(self, name: str) -> NativeTopic:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from collections.abc import Mapping
@@ -61,11 +62,10 @@ def _machine() -> str:
 def _is_there(pid: int) -> bool:
     """Whether there is a process of this number, also where the system hides what others run."""
     try:
-        os.kill(pid, 0)
+        with contextlib.suppress(PermissionError):
+            os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except OSError:
-        return True
     return True
 
 
