@@ -18,7 +18,7 @@ from lakelog.cleaning.plan import Decision, PartitionLog, Segment, decide, group
 from lakelog.cleaning.segments import Segments
 from lakelog.cleaning.tombstones import Tombstones
 from lakelog.cleaning_results import Cleaned, PartitionCleaning, SegmentCleaning
-from lakelog.delta import tables
+from lakelog.delta import frames
 from lakelog.errors import Conflict, LakelogError
 from lakelog.latest.progress import Progress
 from lakelog.log import guard, state
@@ -286,4 +286,4 @@ def winners_of(log: TopicLog, progress: Progress, end: LogEnd, *, ahead: bool) -
     """The latest table as a clean needs it: as it is, or with ``ahead`` as a merge to the log's end would leave it."""
     if ahead:
         return winners.winners_ahead(log, progress, end.ends(), end.version)
-    return tables.kept(winners.winners(log, progress))
+    return frames.kept(winners.winners(log, progress))

@@ -13,7 +13,7 @@ from lakelog.cleaning import segments
 from lakelog.cleaning.contest import Contender, Outcome, outcomes
 from lakelog.cleaning.plan import ACTIVE, LAG, Decision, PartitionLog, Segment, decide
 from lakelog.cleaning_results import Explained, ExplainedPartition, ExplainedRecord, WhatIf
-from lakelog.delta import tables
+from lakelog.delta import frames, tables
 from lakelog.errors import InvalidRequest
 from lakelog.inputs.keys import NamedKey
 from lakelog.latest import recompute, silver
@@ -108,7 +108,7 @@ def _rows(log: TopicLog, held: TopicLog, end: LogEnd, state: Progress, key: Name
     )  # fmt: skip
     same = (F.col("partition") == F.col("s_partition")) & (F.col("offset") == F.col("s_offset"))
     with tables.door(log.table):
-        rows = tables.kept(records.join(F.broadcast(beside), same, "left").drop("s_partition").withColumn("in_log", F.lit(True)))
+        rows = frames.kept(records.join(F.broadcast(beside), same, "left").drop("s_partition").withColumn("in_log", F.lit(True)))
         missing = latest.join(rows.select("partition", "offset"), ["partition", "offset"], "left_anti")
         missing = missing.select(
             *columns, "version", "invalid", F.unix_millis("horizon").alias("horizon"), F.col("offset").alias("s_offset"), F.lit(False).alias("in_log")
@@ -178,7 +178,7 @@ def what_if(log: TopicLog, held: TopicLog, end: LogEnd) -> WhatIf:
     same_key = (F.col("partition") == F.col("t_partition")) & F.col("key").eqNullSafe(F.col("t_key"))
     both = then.join(now_, same_key, "left")
     with tables.door(log.table):
-        both = tables.kept(both.select("t_partition", "t_key", "from_offset", "from_tombstone", "to_offset", "to_tombstone"))
+        both = frames.kept(both.select("t_partition", "t_key", "from_offset", "from_tombstone", "to_offset", "to_tombstone"))
         changed = ~F.col("from_offset").eqNullSafe(F.col("to_offset"))
         was, is_ = ~F.coalesce("from_tombstone", F.lit(True)), ~F.col("to_tombstone")
         told = both.agg(

@@ -9,7 +9,7 @@ from typing import Any
 
 from lakelog.cleaning.checkpoint import Checkpoint, checkpoints, of_control
 from lakelog.cleaning.plan import PartitionLog, Segment, decide
-from lakelog.delta import tables
+from lakelog.delta import frames, tables
 from lakelog.delta.statement import interpreted
 from lakelog.log.rows import CLEANER_SEGMENT
 from lakelog.log.tail import LogEnd, log_end
@@ -88,7 +88,7 @@ def _largest_times(log: TopicLog, at: int, wanted: list[tuple[int, int]]) -> dic
     """The largest time of the records of some segments, in milliseconds."""
     from pyspark.sql import functions as F
 
-    limits = tables.small_frame(log.spark, "partition INT, segment BIGINT", wanted)
+    limits = frames.small_frame(log.spark, "partition INT, segment BIGINT", wanted)
     rows = tables.read(log.spark, log.table, at).filter(F.col("control").isNull()).join(F.broadcast(limits), ["partition", "segment"])
     time = F.when(F.unix_millis("timestamp") == -1, F.unix_millis("appended_at")).otherwise(F.unix_millis("timestamp"))
     with tables.door(log.table):

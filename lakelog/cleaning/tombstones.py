@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lakelog.delta import tables
+from lakelog.delta import frames, tables
 from lakelog.latest.silver import REMEMBERED
 from lakelog.model.names import literal
 from lakelog.model.topic_log import TopicLog
@@ -60,7 +60,7 @@ class Tombstones:
         )
         stamped = f"UPDATE SET delete_horizon = timestamp_millis({min(self.now + self.delete_retention_ms, LAST_MS)})"
         return tables.merge(
-            tables.small_frame(log.spark, "partition INT, stamp_below BIGINT, expire_below BIGINT", limits),
+            frames.small_frame(log.spark, "partition INT, stamp_below BIGINT, expire_below BIGINT", limits),
             log.silver,
             on=f"{row} AND (({expire}) OR ({stamp}) OR ({forget}))",
             clauses=f"WHEN MATCHED AND {expire} THEN {remember} WHEN MATCHED AND {stamp} THEN {stamped} WHEN MATCHED THEN DELETE",

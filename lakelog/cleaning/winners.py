@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from lakelog.delta import tables
+from lakelog.delta import frames, tables
 from lakelog.latest.compare import compare
 from lakelog.latest.fold import fold
 from lakelog.latest.progress import CONTROL_BUCKET, Progress
@@ -37,7 +37,7 @@ def winners_ahead(log: TopicLog, state: Progress, ends: Mapping[int, int], at: i
     new = changes.select(
         "partition", "offset", "tombstone", F.lit(None).cast("timestamp").alias("delete_horizon"), F.lit(False).alias("remembered")
     )
-    return tables.kept(stays.unionAll(new))
+    return frames.kept(stays.unionAll(new))
 
 
 def _remembered() -> Column:

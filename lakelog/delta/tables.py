@@ -8,9 +8,8 @@ from __future__ import annotations
 import contextlib
 import datetime
 import uuid
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from lakelog.delta import commit_file, errors
 from lakelog.delta.commits import carries, carrying, marked, signed, version_before
@@ -44,30 +43,6 @@ def door(table: object) -> Iterator[None]:
         if error.__cause__ is not None and errors.is_out_of_date(error.__cause__):
             _analysed.clear()
         raise
-
-
-def small_frame(spark: SparkSession, ddl: str, rows: Sequence[tuple[Any, ...]]) -> DataFrame:
-    """A few rows of the driver's as a frame (a local relation: no Spark job and no Python worker, which a list of tuples would start).
-
-    Args:
-        spark: the session.
-        ddl: ``name TYPE, …`` of INT, BIGINT, STRING, BOOLEAN and TIMESTAMP.
-        rows: the values, in the order of the columns.
-    """
-    import pyarrow
-
-    kinds = {
-        "INT": pyarrow.int32(),
-        "BIGINT": pyarrow.int64(),
-        "STRING": pyarrow.string(),
-        "BOOLEAN": pyarrow.bool_(),
-        "TIMESTAMP": pyarrow.timestamp("us", "UTC"),
-    }
-    columns = [column.strip().rsplit(" ", 1) for column in ddl.split(",")]
-    schema = pyarrow.schema([(name, kinds[kind]) for name, kind in columns])
-    table = pyarrow.table([[row[index] for row in rows] for index in range(len(schema))], schema=schema)
-    # Spark Connect asks for the schema of an empty table, although Arrow has it.
-    return spark.createDataFrame(table) if rows else spark.createDataFrame(table, schema=ddl)
 
 
 # Rows for few partitions go to a file each as they come; Spark would sort all of them by partition first, whole rows, even for one.
@@ -119,29 +94,32 @@ def create(
         return version_committed(spark, table, sign, before)
 
 
-def overwrite(rows: DataFrame, table: TableRef, *, user_metadata: str | None = None) -> int:
-    """Replace all rows, and the schema, of a table in one commit; properties stay, and the partitioning where the columns are the same.
+def overwrite(rows: DataFrame, table: TableRef, *, partitioned_by: tuple[str, ...], user_metadata: str | None = None) -> int:
+    """Replace all rows, the schema and the partitioning of a table in one commit; its properties and its identity stay.
 
-    A writer that may change the schema leaves the table without its partitioning where it finds another one, be it by NULLability alone: names
-    and types that are the same are left to `replace`. The rows may be made of the table itself, read in the transaction (`replace`).
+    The rows may be made of the table itself, read in the transaction (`replace`). Where columns and partitioning stay as they are it is
+    left to `replace`. Else to Spark's older writer, the only one that changes types and keeps a partitioning: one by `writeTo` leaves
+    the table without any, and REPLACE TABLE makes another table.
 
     Returns:
         The version.
 
     Raises:
-        NotFound: the table is gone; a writer to a path would make one.
+        NotFound: the table is gone.
         Conflict: another writer committed meanwhile.
     """
     from pyspark.sql import functions as F
 
     spark = rows.sparkSession
-    if dict(rows.dtypes) == dict(read(spark, table).dtypes):
+    same = dict(rows.dtypes) == dict(read(spark, table).dtypes)
+    if same and partition_columns(spark, table) == partitioned_by:
         return replace(rows, table, F.lit(True), user_metadata=user_metadata)
     sign = signed(user_metadata)
-    writer = rows.writeTo(table.sql()).options(overwriteSchema="true", partitionOverwriteMode="static", userMetadata=sign)
+    writer = rows.write.format("delta").mode("overwrite").partitionBy(*partitioned_by)
+    writer = writer.options(overwriteSchema="true", partitionOverwriteMode="static", userMetadata=sign)
     with committing(spark, table), door(table), during(spark, WRITERS):
         forget_version(spark)
-        writer.overwrite(F.lit(True))
+        writer.saveAsTable(table.sql())
         return version_committed(spark, table, sign)
 
 
@@ -177,6 +155,12 @@ def size(spark: SparkSession, table: TableRef) -> int:
     """Octets of the table's live files. Cost: a look at the table's state, at most one small Spark job."""
     with door(table), interpreted(spark):
         return int(spark.sql(f"DESCRIBE DETAIL {table.sql()}").collect()[0]["sizeInBytes"])
+
+
+def partition_columns(spark: SparkSession, table: TableRef) -> tuple[str, ...]:
+    """The columns whose values are the table's directories. Cost: as `size`."""
+    with door(table), interpreted(spark):
+        return tuple(spark.sql(f"DESCRIBE DETAIL {table.sql()}").collect()[0]["partitionColumns"])
 
 
 def identity(spark: SparkSession, table: TableRef) -> str:
@@ -259,14 +243,6 @@ def history(spark: SparkSession, table: TableRef, limit: int) -> list[Row]:
         return list(spark.sql(f"DESCRIBE HISTORY {table.sql()} LIMIT {int(limit)}").collect())
 
 
-def sums(rows: DataFrame, **columns: Column) -> dict[str, int]:
-    """The sums of some columns over all rows; 0 of none. Cost: one Spark job."""
-    from pyspark.sql import functions as F
-
-    found = rows.agg(*[F.coalesce(F.sum(column), F.lit(0)).alias(name) for name, column in columns.items()]).collect()[0]
-    return {name: int(found[name]) for name in columns}
-
-
 def merge(
     source: DataFrame, table: TableRef, *, on: str, clauses: str, scatter: bool = True, user_metadata: str | None = None
 ) -> int | None:
@@ -318,23 +294,3 @@ def drop(spark: SparkSession, table: TableRef) -> None:
     """Remove a table of a catalog with its files; nothing where there is none."""
     with door(table):
         spark.sql(f"DROP TABLE IF EXISTS {table.sql()}")
-
-
-# Over Spark Connect the plan of a frame that is kept tells the server, when it is collected, that it is no longer needed, and waits for the
-# answer. Collected as part of a cycle, while gRPC starts a thread and holds its lock, it would wait for ever (seen with pyspark 4.1.3). So the
-# last plans stay until they go one by one, from here; what else referred to them has been collected by then.
-_remembered: deque[object] = deque(maxlen=32)
-
-
-def kept(frame: DataFrame) -> DataFrame:
-    """The frame, to be evaluated once, by the first Spark job that reads all of it, and kept from then on in memory or on local disk.
-
-    What is counted is what is written, and what is read several times is computed once. A Spark job of its own would only take longer.
-    """
-    from pyspark import StorageLevel
-
-    found = frame.localCheckpoint(eager=False, storageLevel=StorageLevel.MEMORY_AND_DISK)
-    plan = getattr(found, "_plan", None)
-    if plan is not None:
-        _remembered.append(plan)
-    return found

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from lakelog.delta import tables
+from lakelog.delta import frames
 from lakelog.formats import values
 from lakelog.formats.texts import reads_in_utc
 from lakelog.formats.variant import from_variant, headers_from_variant
@@ -28,13 +28,13 @@ def from_records(spark: SparkSession, records: Iterable[Mapping[str, Any]], type
     """Records as Python values, each as an NDJSON line would have it, as a request; consumed in batches."""
     from pyspark.sql import functions as F
 
-    lines, frames = values.lines(records, {"key": types.key, "value": types.value}), []
+    lines, parts = values.lines(records, {"key": types.key, "value": types.value}), []
     while batch := [(line,) for line in itertools.islice(lines, BATCH)]:
-        frames.append(tables.small_frame(spark, "text STRING", batch).coalesce(1))
+        parts.append(frames.small_frame(spark, "text STRING", batch).coalesce(1))
     # Side by side: a union within a union for each batch would be nested too deep.
-    while len(frames) > 1:
-        frames = [left.unionAll(right) for left, right in zip(frames[::2], frames[1::2])] + frames[len(frames) // 2 * 2 :]  # noqa: B905
-    frame = frames[0] if frames else tables.small_frame(spark, "text STRING", [])
+    while len(parts) > 1:
+        parts = [left.unionAll(right) for left, right in zip(parts[::2], parts[1::2])] + parts[len(parts) // 2 * 2 :]  # noqa: B905
+    frame = parts[0] if parts else frames.small_frame(spark, "text STRING", [])
     return from_lines(frame.select(F.lit(None).cast("string").alias("src"), F.lit(0).cast("bigint").alias("block"), "text"), types, raw=raw)
 
 

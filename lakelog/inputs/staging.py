@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from lakelog.delta import tables
+from lakelog.delta import frames, tables
 from lakelog.errors import InvalidRequest
 from lakelog.inputs import screening
 from lakelog.inputs.refusal import listing, refused
@@ -127,7 +127,7 @@ class Batch:
             )
         else:
             ddl = "b_src STRING, b_block BIGINT, b_task BIGINT, b_base BIGINT, b_last BIGINT"
-            frame = tables.small_frame(self.rows.sparkSession, ddl, self.bases)
+            frame = frames.small_frame(self.rows.sparkSession, ddl, self.bases)
             same_group = F.col("src").eqNullSafe(F.col("b_src")) & (F.col("block") == F.col("b_block")) & (task == F.col("b_task"))
             rows, base, last = self.rows.join(F.broadcast(frame), same_group, "left"), F.col("b_base"), F.col("b_last")
         # A source that gives other rows when it is read again, or rows that would have been refused, fails here, before anything is committed.
@@ -168,11 +168,11 @@ def staged(log: TopicLog, request: Request, now: int, *, listed: int = 20, rules
     if rules is not None:
         rows = judged(rows, log.types, rules, now, unless="problem")
     if not request.repeatable:
-        rows = tables.kept(rows)
+        rows = frames.kept(rows)
     groups = _groups(rows, now, rules)
     conditional = sum(row["conditional"] for row in groups)
     if request.repeatable and not request.held and conditional and checked:
-        rows = tables.kept(rows)
+        rows = frames.kept(rows)
         groups = _groups(rows, now, rules)
     below = sum(row["below"] for row in groups)
     if below and checked:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakelog.delta import table_properties, tables
+from lakelog.delta import frames, table_properties, tables
 from lakelog.delta.filesystem import names_in
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION, PREFIX
 from lakelog.errors import Conflict, InvalidRequest, NotFound
@@ -123,7 +123,7 @@ class LakeTable:
             if self.root.split(".")[-1] not in {row[0] for row in schemas}:
                 raise NotFound(f"There is no schema {self.root}. Create it first: CREATE SCHEMA {self.root}", name="NOT_A_LAKE")
         try:
-            tables.create(tables.small_frame(self.spark, RUNS, []), self.table, properties={FORMAT: str(FORMAT_VERSION)})
+            tables.create(frames.small_frame(self.spark, RUNS, []), self.table, properties={FORMAT: str(FORMAT_VERSION)})
         except Conflict:
             table_properties.wait_for(self.spark, self.table, FORMAT)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakelog.delta import tables
+from lakelog.delta import frames, tables
 from lakelog.latest.fold import Fold
 from lakelog.latest.progress import CONTROL_BUCKET, COUNTS
 from lakelog.model.topic_log import TopicLog
@@ -49,7 +49,7 @@ def compare(log: TopicLog, folded: Fold, at: int | None) -> Compared:
     from pyspark.sql import functions as F
 
     with tables.door(log.silver):
-        rows = tables.kept(_beside(log, folded, at)) if at is not None else alone(folded)
+        rows = frames.kept(_beside(log, folded, at)) if at is not None else alone(folded)
         change = folded.winning() & (F.col("old_rank").isNull() | (F.col("rank") > F.col("old_rank")))
         found = figures(log, folded, rows, change)
     counts = {row["partition"]: {name: int(row[name] or 0) for name in COUNTS} for row in found}

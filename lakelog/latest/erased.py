@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakelog.delta import table_properties, tables
+from lakelog.delta import frames, table_properties, tables
 from lakelog.delta.lock import LOCKED
 from lakelog.delta.statement import interpreted
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION
@@ -94,10 +94,10 @@ def add(spark: SparkSession, root: str, erasure: Erasure) -> None:
     table = table_of(root)
     if table_properties.read(spark, table) is None:
         try:
-            tables.create(tables.small_frame(spark, COLUMNS, []), table, properties={FORMAT: str(FORMAT_VERSION)})
+            tables.create(frames.small_frame(spark, COLUMNS, []), table, properties={FORMAT: str(FORMAT_VERSION)})
         except Conflict:
             table_properties.wait_for(spark, table, FORMAT)
-    rows = tables.small_frame(spark, COLUMNS, [erasure.row()]).coalesce(1)
+    rows = frames.small_frame(spark, COLUMNS, [erasure.row()]).coalesce(1)
     for attempt in range(ATTEMPTS):
         try:
             tables.merge(rows, table, on="t.id = s.id", clauses="WHEN NOT MATCHED THEN INSERT *", scatter=False)
@@ -171,4 +171,4 @@ def _marks(spark: SparkSession, held: Sequence[Erasure]) -> DataFrame:
         for index, end in one.ends.items():
             place = (one.digest, index)
             most[place] = max(most.get(place, (-1, -1)), (one.epoch, end))
-    return tables.small_frame(spark, MARKS, [(*place, *end) for place, end in sorted(most.items())]).coalesce(1)
+    return frames.small_frame(spark, MARKS, [(*place, *end) for place, end in sorted(most.items())]).coalesce(1)

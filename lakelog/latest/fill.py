@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from lakelog.delta import tables
+from lakelog.delta import frames, tables
 from lakelog.latest.compare import Compared, alone, figures
 from lakelog.latest.fold import BROADCAST, SMALL, Fold, ranked, sliced
 from lakelog.latest.progress import COUNTS
@@ -97,7 +97,7 @@ def _best(log: TopicLog, rows: DataFrame, seen: DataFrame, repeated: int, size: 
     invalid = ["invalid"] * ("invalid" in rows.columns)
     narrow = rows.select("partition", "offset", "key", "tombstone", "version", "bucket", *invalid, _hash().alias("hash"))
     narrow = narrow.join(keys, ["partition", "hash"], "left_semi").drop("hash")
-    return Fold(log.types, tables.kept(ranked(log, narrow)), size)
+    return Fold(log.types, frames.kept(ranked(log, narrow)), size)
 
 
 def _winners(rows: DataFrame, seen: DataFrame, best: Fold, totals: Mapping[int, Mapping[str, int]]) -> DataFrame:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from lakelog.delta import tables
+from lakelog.delta import frames
 from lakelog.delta.statement import FEW, interpreted
 from lakelog.log import bronze
 from lakelog.log.rows import RECORD_COLUMNS
@@ -67,7 +67,7 @@ class Fold:
         key = F.expr(octets("key", self.types.key))
         value = F.expr(octets("value", self.types.value)) + header_octets(F.col("headers"))
         with interpreted(self.rows.sparkSession, self.size <= FEW):
-            return tables.sums(self.rows.filter(self.winning()), key=key, value=value)
+            return frames.sums(self.rows.filter(self.winning()), key=key, value=value)
 
 
 def fold(log: TopicLog, start: Mapping[int, int], ends: Mapping[int, int], at: int) -> Fold:
@@ -82,14 +82,14 @@ def fold(log: TopicLog, start: Mapping[int, int], ends: Mapping[int, int], at: i
     rows = sliced(log, start, ends, at)
     if size <= SMALL:
         with interpreted(log.spark, size <= FEW):
-            return Fold(log.types, tables.kept(ranked(log, rows.coalesce(1))), size)
+            return Fold(log.types, frames.kept(ranked(log, rows.coalesce(1))), size)
     if log.rule.versioned:
-        return Fold(log.types, tables.kept(ranked(log, rows)), size)
-    records = tables.kept(rows)
+        return Fold(log.types, frames.kept(ranked(log, rows)), size)
+    records = frames.kept(rows)
     last = records.filter("key IS NOT NULL").groupBy("partition", "key").agg(F.max("offset").alias("offset")).select("partition", "offset")
     last = F.broadcast(last) if size <= BROADCAST else last
     winners = records.join(last, ["partition", "offset"], "left_semi")
-    return Fold(log.types, tables.kept(winners.select("*", F.col("offset").alias("rank"), F.col("offset").alias("best"))), size, records)
+    return Fold(log.types, frames.kept(winners.select("*", F.col("offset").alias("rank"), F.col("offset").alias("best"))), size, records)
 
 
 def sliced(log: TopicLog, start: Mapping[int, int], ends: Mapping[int, int], at: int) -> DataFrame:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakelog.delta import tables
+from lakelog.delta import frames, tables
 from lakelog.latest import silver
 from lakelog.latest.progress import stored
 from lakelog.log import bronze
@@ -72,7 +72,7 @@ def compared(log: TopicLog, base: Base | None = None, share: float = 1.0) -> Com
         F.when(F.col("s_offset").isNull(), "missing").when(F.col("offset").isNull(), "unknown").when(~same, "other")
         .when((F.col("content") != F.col("s_content")) | (F.col("tombstone") != F.col("s_tombstone")), "changed")
     )  # fmt: skip
-    judged = tables.kept(
+    judged = frames.kept(
         joined.select(
             F.coalesce("partition", "s_partition").alias("partition"), F.coalesce("key", "s_key").alias("key"), F.col("offset").alias("expected"),
             F.col("s_offset").alias("found"), difference.alias("difference"),
@@ -131,7 +131,7 @@ def winners(log: TopicLog, ends: Mapping[int, int], base: Base | None = None, sh
     from pyspark.sql import functions as F
 
     starts = dict.fromkeys(ends, 0) if base is None else base.ends
-    limits = tables.small_frame(
+    limits = frames.small_frame(
         log.spark, "l_partition INT, l_start BIGINT, l_end BIGINT", [(i, starts[i], end) for i, end in sorted(ends.items())]
     )
     inside = (F.col("partition") == F.col("l_partition")) & (F.col("offset") >= F.col("l_start")) & (F.col("offset") < F.col("l_end"))

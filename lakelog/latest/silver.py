@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from lakelog.delta import table_properties, tables
+from lakelog.delta import frames, table_properties, tables
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION, IDENTITY
 from lakelog.latest.progress import CONTROL_BUCKET, LogPlace, Progress
 from lakelog.model.config import TopicConfig
@@ -131,7 +131,7 @@ def control_frame(log: TopicLog, state: Progress, now: int, replaces: Progress |
         before = (replaces.marks[index].offset, replaces.marks[index].digest) if replaces else (None, None)
         rows.append((CONTROL_BUCKET, index, mark.offset, mark.epoch, True, mark.control, *before))
     ddl = "bucket INT, partition INT, offset BIGINT, epoch INT, tombstone BOOLEAN, control STRING, match_offset BIGINT, match_digest STRING"
-    frame = tables.small_frame(log.spark, ddl, rows).coalesce(1)
+    frame = frames.small_frame(log.spark, ddl, rows).coalesce(1)
     given = {**{name: F.col(name) for name in frame.columns}, "merged_at": instant(now, "partition")}
     fields = schema(log.types.key, log.types.value, log.rule.version_type(log.types.value)).fields
     columns = [given.get(field.name, F.lit(None).cast(field.dataType)).alias(field.name) for field in fields]

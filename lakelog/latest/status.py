@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from lakelog.delta import commit_file, tables
+from lakelog.delta import commit_file, frames, tables
 from lakelog.delta.commit_file import CommitFile
 from lakelog.errors import Damaged
 from lakelog.latest import silver
@@ -128,7 +128,7 @@ def _oldest_age(log: TopicLog, start: Mapping[int, int], ends: Mapping[int, int]
         return None
     rows: DataFrame = tables.read(log.spark, log.table).filter((F.col("segment") >= 0) & F.col("control").isNull())
     rows = rows.filter(F.col("partition").isin([index for index, _ in waiting]) & (F.col("offset") >= min(low for _, low in waiting)))
-    limits = tables.small_frame(log.spark, "w_partition INT, w_low BIGINT", waiting)
+    limits = frames.small_frame(log.spark, "w_partition INT, w_low BIGINT", waiting)
     behind = (F.col("partition") == F.col("w_partition")) & (F.col("offset") >= F.col("w_low"))
     first = rows.join(F.broadcast(limits), behind, "left_semi").agg(F.min(F.unix_millis("appended_at"))).collect()[0][0]
     return None if first is None else now - int(first)

@@ -270,7 +270,7 @@ def rebuild(
     rows = control if data is None else data.unionAll(control)
     try:
         if known is not None and ours:
-            version = tables.overwrite(rows, log.silver, user_metadata=after.note())
+            version = tables.overwrite(rows, log.silver, partitioned_by=("bucket",), user_metadata=after.note())
         else:
             version = tables.create(
                 rows,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from lakelog.delta import tables
+from lakelog.delta import frames, tables
 from lakelog.errors import ExpectedOffsetMismatch
 from lakelog.inputs.staging import Batch
 from lakelog.log.rows import log_rows
@@ -85,7 +85,7 @@ def _with_offsets(batch: Batch, ends: Mapping[int, int]) -> DataFrame:
     """The located rows with the ``offset`` each would get."""
     from pyspark.sql import functions as F
 
-    starts = tables.small_frame(batch.rows.sparkSession, "e_partition INT, e_end BIGINT", sorted(ends.items()))
+    starts = frames.small_frame(batch.rows.sparkSession, "e_partition INT, e_end BIGINT", sorted(ends.items()))
     rows = batch.located().join(F.broadcast(starts), F.col("partition") == F.col("e_partition"))
     return rows.withColumn("offset", F.col("e_end") + F.col("position"))
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakelog.delta import tables
+from lakelog.delta import frames, tables
 from lakelog.delta.commits import carries, carrying, marked, signed
 from lakelog.delta.lock import LOCKED
 from lakelog.delta.statement import committing, during
@@ -90,7 +90,7 @@ def cut(
     never = [f"CAST({number} AS BIGINT) AS {name}" for number, name in zip((1, 0, 1, 0), _names(kinds), strict=True)]
     written = control_frame(log.spark, log.types, rows, now)
     source = written.selectExpr("*", *never).unionByName(
-        tables.small_frame(log.spark, f"partition INT, {kinds}", ranges).coalesce(1), allowMissingColumns=True
+        frames.small_frame(log.spark, f"partition INT, {kinds}", ranges).coalesce(1), allowMissingColumns=True
     )
     columns = ", ".join(quoted(name) for name in written.columns)
     values = ", ".join(f"s.{quoted(name)}" for name in written.columns)

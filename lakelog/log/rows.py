@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from lakelog.delta import tables
+from lakelog.delta import frames, tables
 from lakelog.model.records import HEADERS, Types, columns, instant
 from lakelog.model.topic_log import TopicLog
 
@@ -47,7 +47,7 @@ def control_frame(spark: SparkSession, types: Types, rows: list[tuple[Any, ...]]
     from pyspark.sql import functions as F
 
     ddl = "partition INT, segment BIGINT, offset BIGINT, tombstone BOOLEAN, epoch INT, batch STRING, control STRING"
-    frame = tables.small_frame(spark, ddl, rows).coalesce(1).withColumn("appended_at", instant(now, "segment"))
+    frame = frames.small_frame(spark, ddl, rows).coalesce(1).withColumn("appended_at", instant(now, "segment"))
     return frame.select(
         *[
             F.col(field.name) if field.name in frame.columns else F.lit(None).cast(field.dataType).alias(field.name)

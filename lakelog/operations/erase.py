@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lakelog.delta import past, table_properties, tables
+from lakelog.delta import frames, past, table_properties, tables
 from lakelog.delta.statement import interpreted
 from lakelog.errors import Conflict, NotFound
 from lakelog.inputs.keys import NamedKey
@@ -112,12 +112,12 @@ def find(log: TopicLog, target: Target) -> Found:
     records = _in_log(log, target)
     with tables.door(log.silver):
         rows = tables.read(log.spark, log.silver).filter((F.col("bucket") >= 0) & hit)
-        held = tables.sums(rows, held=F.lit(1), live=F.when(~F.col("tombstone"), 1).otherwise(0))
+        held = frames.sums(rows, held=F.lit(1), live=F.when(~F.col("tombstone"), 1).otherwise(0))
     aside = {"held": 0, "unread": 0}
     if quarantine.exists(log):
         with tables.door(log.quarantine):
             unread = F.col("key").isNull() & F.col("raw").isNotNull()
-            aside = tables.sums(
+            aside = frames.sums(
                 tables.read(log.spark, log.quarantine), held=F.when(hit, 1).otherwise(0), unread=F.when(unread, 1).otherwise(0)
             )
     quoting = quotes.find(log, target.quoted)
@@ -251,7 +251,7 @@ def _log(log: TopicLog, target: Target, intent: Intent, *, now: int) -> None:
 def _others(log: TopicLog, target: Target) -> None:
     """Quarantine, verdicts and runs."""
     if quarantine.exists(log):
-        one = tables.small_frame(log.spark, "digest STRING", [(target.digest,)]).coalesce(1)
+        one = frames.small_frame(log.spark, "digest STRING", [(target.digest,)]).coalesce(1)
         hit = f"t.key IS NOT NULL AND {digest_sql(log.uuid, log.types.key, 't.key')} = s.digest"
         quotes.insist(lambda: tables.merge(one, log.quarantine, on=hit, clauses="WHEN MATCHED THEN DELETE", scatter=False))
     quotes.remove(log, target.quoted)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakelog.delta import table_properties, tables
+from lakelog.delta import frames, table_properties, tables
 from lakelog.delta.statement import interpreted
 from lakelog.errors import Conflict
 from lakelog.latest.erased import text_digest
@@ -84,14 +84,14 @@ def remove(log: TopicLog, quoted: Sequence[str]) -> None:
 
     found = find(log, quoted)
     if found.verdicts:
-        rows = tables.small_frame(log.spark, "run STRING, rule STRING, keys STRING", list(found.verdicts)).withColumn(
+        rows = frames.small_frame(log.spark, "run STRING, rule STRING, keys STRING", list(found.verdicts)).withColumn(
             "uuid", F.lit(log.uuid)
         )
         _changed(
             rows, verdicts.table_of(log.root), "t.uuid = s.uuid AND t.run = s.run AND t.rule = s.rule", "t.keys = s.keys, t.observed = NULL"
         )
     if found.runs:
-        rows = tables.small_frame(log.spark, "run STRING, report STRING", list(found.runs))
+        rows = frames.small_frame(log.spark, "run STRING, report STRING", list(found.runs))
         _changed(rows, runs_of(log.root), "t.verb = 'run' AND t.run_id = s.run", "t.report = s.report")
 
 

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lakelog.delta import tables
+from lakelog.delta import frames, tables
 from lakelog.errors import Conflict, Damaged, OffsetOutOfRange, Refused
 from lakelog.latest.progress import progress
 from lakelog.log import cut, state
@@ -190,7 +190,7 @@ def _below(log: TopicLog, end: LogEnd, starts: Mapping[int, int]) -> list[_Part]
     moved = [index for index, tail in end.tails.items() if tail.end and starts[index] > tail.state.origin]
     if not moved:
         return []
-    limits = tables.small_frame(log.spark, "l_partition INT, l_start BIGINT", [(index, starts[index]) for index in moved])
+    limits = frames.small_frame(log.spark, "l_partition INT, l_start BIGINT", [(index, starts[index]) for index in moved])
     rows = tables.read(log.spark, log.table, end.version).filter(F.col("partition").isin(moved) & (F.col("segment") >= 0))
     rows = rows.filter(F.col("segment") < max(starts.values())).join(F.broadcast(limits), F.col("partition") == F.col("l_partition"))
     below = F.col("offset") < F.col("l_start")

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lakelog.delta import table_properties, tables
+from lakelog.delta import frames, table_properties, tables
 from lakelog.delta.statement import interpreted
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION
 from lakelog.errors import Conflict, NotFound
@@ -54,7 +54,7 @@ def record(log: TopicLog, verdict: Verdict, *, now: int) -> None:
          verdict.suite, time, None)
         for one in verdict.findings
     ]  # fmt: skip
-    frame = tables.small_frame(log.spark, COLUMNS, rows).coalesce(1)
+    frame = frames.small_frame(log.spark, COLUMNS, rows).coalesce(1)
     with interpreted(log.spark):
         if table_properties.read(log.spark, table) is None:
             try:

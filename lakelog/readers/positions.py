@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakelog.delta import table_properties, tables
+from lakelog.delta import frames, table_properties, tables
 from lakelog.delta.lock import LOCKED
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION
 from lakelog.errors import Conflict, InvalidRequest
@@ -98,7 +98,7 @@ def commit(log: TopicLog, group: str, position: Position, *, now: int) -> Regist
         try:
             if table_properties.read(spark, table) is None:
                 with contextlib.suppress(Conflict):
-                    empty = tables.small_frame(spark, COLUMNS, [])
+                    empty = frames.small_frame(spark, COLUMNS, [])
                     tables.create(empty, table, partitioned_by=("topic",), properties={FORMAT: str(FORMAT_VERSION)})
             tables.merge(
                 source,
@@ -119,7 +119,7 @@ def _source(log: TopicLog, group: str, offsets: str, epoch: int, now: int) -> Da
     import datetime
 
     at = datetime.datetime.fromtimestamp(now / 1000, tz=datetime.timezone.utc)
-    return tables.small_frame(log.spark, COLUMNS, [(log.name, log.uuid, group, offsets, epoch, at)])
+    return frames.small_frame(log.spark, COLUMNS, [(log.name, log.uuid, group, offsets, epoch, at)])
 
 
 def forget(log: TopicLog, group: str) -> bool:

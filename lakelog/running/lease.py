@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from lakelog.delta import tables
+from lakelog.delta import frames, tables
 from lakelog.delta.lock import LOCKED
 from lakelog.delta.statement import interpreted
 from lakelog.errors import Conflict
@@ -110,7 +110,7 @@ def _written(lake: Lake, mine: Lease) -> bool:
     number = "get_json_object({}.report, '$.number')"
     try:
         done = tables.merge(
-            tables.small_frame(lake.spark, RUNS, [mine.row()]).coalesce(1), table_of(lake.root),
+            frames.small_frame(lake.spark, RUNS, [mine.row()]).coalesce(1), table_of(lake.root),
             on=f"t.verb = '{VERB}' AND t.topic = s.topic AND {number.format('t')} = {number.format('s')}",
             clauses="WHEN NOT MATCHED THEN INSERT *", scatter=False,
         )  # fmt: skip
@@ -139,7 +139,7 @@ def prolonged(lake: Lake, mine: Lease, *, lease_ms: int = LEASE_MS) -> Lease:
             " is done stands, the other run does the rest.", name=LOST, **last.told(),
         )  # fmt: skip
     longer = replace(mine, until=now + lease_ms)
-    tables.append(tables.small_frame(lake.spark, RUNS, [longer.row()]).coalesce(1), table_of(lake.root))
+    tables.append(frames.small_frame(lake.spark, RUNS, [longer.row()]).coalesce(1), table_of(lake.root))
     return longer
 
 

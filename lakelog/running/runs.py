@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from lakelog.delta import tables
+from lakelog.delta import frames, tables
 from lakelog.delta.lock import LOCKED, held
 from lakelog.errors import Conflict
 from lakelog.lake.lake_table import RUNS
@@ -55,7 +55,7 @@ def record(root: str, made: Run, spark: SparkSession | None) -> bool | str:
 
 
 def _by_spark(spark: SparkSession, table: TableRef, made: Run) -> None:
-    rows = tables.small_frame(spark, RUNS, [_row(made)]).coalesce(1)
+    rows = frames.small_frame(spark, RUNS, [_row(made)]).coalesce(1)
     for attempt in range(ATTEMPTS):
         try:
             tables.append(rows, table)

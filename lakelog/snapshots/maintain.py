@@ -32,7 +32,7 @@ MANY_FILES = 32
 
 def maintain(log: TopicLog, end: LogEnd, expired: Sequence[str], *, now: int) -> Maintained:
     """Everything but the expiry of snapshots, which comes before it; each part passes over what is done. See `SnapshotVerbs.maintain`."""
-    compacted = {"bronze": _optimized_log(log, end), "silver": past.optimize(log.spark, log.silver, "bucket >= 0")}
+    compacted = {"bronze": _optimized_log(log, end), "silver": _optimized_silver(log)}
     promoted = promote(log, now=now)
     keeping.follow(log, log.config, now=now)
     dropped = drop_unneeded(log)
@@ -57,6 +57,12 @@ def _optimized_log(log: TopicLog, end: LogEnd) -> tuple[int, int]:
         f"(partition = {index} AND segment >= 0 AND segment < {tail.active})" for index, tail in sorted(end.tails.items()) if tail.active
     ]
     return past.optimize(log.spark, log.table, " OR ".join(closed), user_metadata=_note(end)) if closed else (0, 0)
+
+
+def _optimized_silver(log: TopicLog) -> tuple[int, int]:
+    """The rows, without the progress, which every merge writes anew; a table that lost its partitioning (someone overwrote it) as a whole."""
+    parted = tables.partition_columns(log.spark, log.silver) == ("bucket",)
+    return past.optimize(log.spark, log.silver, "bucket >= 0" if parted else None)
 
 
 def _compacted_lake(log: TopicLog) -> dict[str, tuple[int, int]]:

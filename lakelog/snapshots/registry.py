@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from lakelog.delta import table_properties, tables
+from lakelog.delta import frames, table_properties, tables
 from lakelog.delta.lock import LOCKED
 from lakelog.delta.statement import interpreted
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION
@@ -203,7 +203,7 @@ def kept_longer(entry: Entry, kept_until: int | None) -> Entry:
 
 
 def _merged(spark: SparkSession, root: str, changed: Sequence[Entry], clauses: str) -> bool:
-    rows = tables.small_frame(spark, COLUMNS, [one.row() for one in changed]).coalesce(1)
+    rows = frames.small_frame(spark, COLUMNS, [one.row() for one in changed]).coalesce(1)
     for attempt in range(ATTEMPTS):
         try:
             written = tables.merge(rows, table_of(root), on="t.uuid = s.uuid AND t.key = s.key", clauses=clauses, scatter=False)
@@ -217,6 +217,6 @@ def _merged(spark: SparkSession, root: str, changed: Sequence[Entry], clauses: s
 def _create(spark: SparkSession, root: str) -> None:
     table = table_of(root)
     try:
-        tables.create(tables.small_frame(spark, COLUMNS, []), table, properties={FORMAT: str(FORMAT_VERSION)})
+        tables.create(frames.small_frame(spark, COLUMNS, []), table, properties={FORMAT: str(FORMAT_VERSION)})
     except Conflict:
         table_properties.wait_for(spark, table, FORMAT)

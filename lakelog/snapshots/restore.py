@@ -179,7 +179,7 @@ def _overwrite(log: TopicLog, order: Order) -> None:
         return past.restore(log.spark, log.silver, order.version)
     rows = tables.read(log.spark, copy)
     try:
-        tables.overwrite(rows, log.silver)
+        tables.overwrite(rows, log.silver, partitioned_by=("bucket",))
     except NotFound:
         tables.create(rows, log.silver, partitioned_by=("bucket",), properties=silver.table_settings(log))
     return None

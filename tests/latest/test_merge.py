@@ -188,9 +188,23 @@ def test_the_bounds_of_offsets_seldom_change() -> None:
 
 
 def test_a_rebuild_keeps_the_partitioning(lake: Lake) -> None:
-    """Or buckets are no longer directories, and maintenance has nothing to go by."""
-    topic = lake.create_topic("t", key="STRING", value="STRING", config={"silver.buckets": 3})
-    topic.append([{"key": str(number), "value": "x"} for number in range(20)])
+    """Or buckets are no longer directories: under the same rule, under one whose versions are of another type, and where it was lost."""
+    topic = lake.create_topic("t", key="STRING", value="v BIGINT, w INT", config={"silver.buckets": 3})
+    topic.append([{"key": str(number), "value": {"v": 1, "w": 2}} for number in range(20)])
     topic.merge()
     topic.merge(rebuild=True)
-    assert lake.spark.sql(f"DESCRIBE DETAIL {topic.silver.sql()}").collect()[0]["partitionColumns"] == ["bucket"]
+    assert tables.partition_columns(lake.spark, topic.silver) == ("bucket",)
+    topic.configure({"compaction.strategy": "column", "compaction.strategy.column": "v, w"})
+    topic.merge(rebuild=True)
+    assert tables.partition_columns(lake.spark, topic.silver) == ("bucket",)
+    identity = tables.identity(lake.spark, topic.silver)
+    lake.spark.read.table(topic.silver.sql()).write.format("delta").mode("overwrite").option("overwriteSchema", "true").saveAsTable(
+        topic.silver.sql()
+    )
+    assert tables.partition_columns(lake.spark, topic.silver) == ()
+    assert "silver" in topic.maintain().files, "as a whole, since it has no directories"
+    topic.merge(rebuild=True)
+    assert tables.partition_columns(lake.spark, topic.silver) == ("bucket",)
+    assert tables.identity(lake.spark, topic.silver) == identity
+    assert len(topic.latest().collect()) == 20
+    assert topic.verify().problems == []

@@ -139,11 +139,11 @@ def test_batches_are_whole_and_a_reader_at_the_head_misses_nothing(lake: Lake) -
     law()
 
 
-@pytest.mark.long
-def test_many_batches_are_whole_and_a_reader_at_the_head_misses_nothing(lake: Lake) -> None:
+@pytest.mark.parametrize("tries", [pytest.param(3, marks=pytest.mark.long), pytest.param(20, marks=pytest.mark.soak)])
+def test_many_batches_are_whole_and_a_reader_at_the_head_misses_nothing(tries: int, lake: Lake) -> None:
     """The same with more partitions, cuts and histories."""
 
-    @few(6, derandomize=False)
+    @few(tries, derandomize=False)
     @given(histories(HEADER, count=6, longest=12), cuts(most=6))
     def law(logs: list[list[Record]], cut: Cut) -> None:
         _follow(lake, logs, cut)

@@ -18,12 +18,12 @@ def test_every_operation_is_killed() -> None:
     assert sorted(name for group in GROUPS.values() for name in group) == sorted(OPERATIONS)
 
 
-@pytest.mark.long
+@pytest.mark.parametrize("sample", [pytest.param(True, marks=pytest.mark.long), pytest.param(False, marks=pytest.mark.soak)])
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("group", ["appends", "latest", "topics"])
-def test_operations_killed_at_every_step(spark: SparkSession, tmp_path: Path, group: str) -> None:
+def test_operations_killed_at_every_step(spark: SparkSession, tmp_path: Path, group: str, sample: bool) -> None:
     """Whatever was cut off where: the same call again, or another verb, ends as if nothing had been."""
-    assert wrong_after(spark, tmp_path, group) == []
+    assert wrong_after(spark, tmp_path, group, sample=sample) == []
 
 
 @pytest.mark.long

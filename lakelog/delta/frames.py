@@ -1,0 +1,61 @@
+"""Frames that belong to no table: a few rows of the driver's, sums, and what is computed once and kept."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+# Over Spark Connect the plan of a frame that is kept tells the server, when it is collected, that it is no longer needed, and waits for the
+# answer. Collected as part of a cycle, while gRPC starts a thread and holds its lock, it would wait for ever (seen with pyspark 4.1.3). So the
+# last plans stay until they go one by one, from here; what else referred to them has been collected by then.
+_remembered: deque[object] = deque(maxlen=32)
+
+
+def small_frame(spark: SparkSession, ddl: str, rows: Sequence[tuple[Any, ...]]) -> DataFrame:
+    """A few rows of the driver's as a frame (a local relation: no Spark job and no Python worker, which a list of tuples would start).
+
+    Args:
+        spark: the session.
+        ddl: ``name TYPE, …`` of INT, BIGINT, STRING, BOOLEAN and TIMESTAMP.
+        rows: the values, in the order of the columns.
+    """
+    import pyarrow
+
+    kinds = {
+        "INT": pyarrow.int32(),
+        "BIGINT": pyarrow.int64(),
+        "STRING": pyarrow.string(),
+        "BOOLEAN": pyarrow.bool_(),
+        "TIMESTAMP": pyarrow.timestamp("us", "UTC"),
+    }
+    columns = [column.strip().rsplit(" ", 1) for column in ddl.split(",")]
+    schema = pyarrow.schema([(name, kinds[kind]) for name, kind in columns])
+    table = pyarrow.table([[row[index] for row in rows] for index in range(len(schema))], schema=schema)
+    # Spark Connect asks for the schema of an empty table, although Arrow has it.
+    return spark.createDataFrame(table) if rows else spark.createDataFrame(table, schema=ddl)
+
+
+def sums(rows: DataFrame, **columns: Column) -> dict[str, int]:
+    """The sums of some columns over all rows; 0 of none. Cost: one Spark job."""
+    from pyspark.sql import functions as F
+
+    found = rows.agg(*[F.coalesce(F.sum(column), F.lit(0)).alias(name) for name, column in columns.items()]).collect()[0]
+    return {name: int(found[name]) for name in columns}
+
+
+def kept(frame: DataFrame) -> DataFrame:
+    """The frame, to be evaluated once, by the first Spark job that reads all of it, and kept from then on in memory or on local disk.
+
+    What is counted is what is written, and what is read several times is computed once. A Spark job of its own would only take longer.
+    """
+    from pyspark import StorageLevel
+
+    found = frame.localCheckpoint(eager=False, storageLevel=StorageLevel.MEMORY_AND_DISK)
+    plan = getattr(found, "_plan", None)
+    if plan is not None:
+        _remembered.append(plan)
+    return found
