@@ -52,8 +52,9 @@ def run(folder: Path, rounds: int, scale: float) -> dict[str, list[float]]:
         log, now = topic.log, topic.clock()
         with measured(table, figures["plan"]):
             end = log_end(log, pin=True)
-            rows = clean.winners_of(log, progress(spark, log.silver, from_rows=True), end, ahead=False)
-            made = clean.plan(log, end, rows, force=True, max_bytes=None, now=now)
+            state = progress(spark, log.silver, from_rows=True)
+            rows = clean.winners_of(log, state, end, ahead=False)
+            made = clean.plan(log, end, rows, merged=state.next, force=True, max_bytes=None, now=now)
         done = clean.groups(made.going(0), clean.GROUP_OCTETS)
         with measured(table, figures["rewrite"]):
             for group in done:
