@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakelog.cleaning.segments import Segments, of_control_rows
@@ -18,6 +18,7 @@ from lakelog.native.table import Table
 if TYPE_CHECKING:
     import pyarrow
 
+PLACE = ("partition", "offset")
 IS_RECORD = '"partition" >= 0 AND "segment" >= 0 AND "control" IS NULL'
 
 
@@ -99,10 +100,48 @@ def records(table: Table, value: Kind, *, partition: int | None = None, offset: 
     def read(ordered: Sequence[str], most: int | None) -> Iterator[pyarrow.RecordBatch]:
         names = ", ".join(f'"{name}"' for name in RECORD_COLUMNS)
         query = f"SELECT {names} FROM t WHERE {' AND '.join(wheres)}"
-        for batch in table.batches(query + _ending(ordered, most)):
-            yield batch.set_column(RECORD_COLUMNS.index("value"), "value", shaped(batch.column("value"), have["value"].dataType, value))
+        left = most
+        for part in [""] if most is None or tuple(ordered) != PLACE else slices(table.places(), most, partition, offset):
+            for batch in table.batches(query + part + _ending(ordered, left)):
+                yield batch.set_column(RECORD_COLUMNS.index("value"), "value", shaped(batch.column("value"), have["value"].dataType, value))
+                left = left if left is None else left - batch.num_rows
+            if left is not None and left <= 0:
+                return
 
     return Rows(struct([(name, value if name == "value" else have[name].dataType) for name in RECORD_COLUMNS]), read)
+
+
+def slices(files: Iterable[tuple[int, int, int]], most: int, partition: int | None = None, offset: int | None = None) -> Iterator[str]:
+    """Conditions that cut a log into slices one after the other, the first of few files, so that whoever wants the first records opens no others.
+
+    Args:
+        files: (partition, least offset, rows) of each, in that order.
+        most: how many records are wanted. Some rows are none, so a slice has files of twice as many rows at least, each later one of more.
+        partition: the only one that is wanted.
+        offset: the least one that is wanted.
+    """
+    after: tuple[int, int] | None = None
+    rows, enough, last = 0, 2 * most, None
+    for index, least, count in files:
+        if partition is not None and index != partition:
+            continue
+        place = (index, least)
+        if rows >= enough and place != last:
+            yield _between(after, place)
+            after, rows, enough = place, 0, 4 * enough
+        # Where offsets below are not wanted, the rows of a file that may hold some do not count.
+        rows, last = rows + (count if offset is None or least >= offset else 0), place
+    yield _between(after, None)
+
+
+def _between(after: tuple[int, int] | None, before: tuple[int, int] | None) -> str:
+    """Conditions on the place of a record, as more of a WHERE."""
+    found = ""
+    if after is not None:
+        found += f' AND ("partition" > {after[0]} OR ("partition" = {after[0]} AND "offset" >= {after[1]}))'
+    if before is not None:
+        found += f' AND ("partition" < {before[0]} OR ("partition" = {before[0]} AND "offset" < {before[1]}))'
+    return found
 
 
 def _ending(ordered: Sequence[str], most: int | None) -> str:
@@ -111,18 +150,19 @@ def _ending(ordered: Sequence[str], most: int | None) -> str:
     return f"{f' ORDER BY {by}' if by else ''}{'' if most is None else f' LIMIT {most}'}"
 
 
-def count(table: Table) -> int:
-    """How many records the log holds."""
-    return int(table.records(f"SELECT count(*) AS n FROM t WHERE {IS_RECORD}")[0]["n"])
+def held_segments(table: Table, end: LogEnd) -> tuple[Segments, int]:
+    """The log's segments with their sizes and times, as `cleaning.segments.read` has them, by its control rows; and how many records it holds.
 
-
-def held_segments(table: Table, end: LogEnd) -> Segments:
-    """The log's segments with their sizes and times, as `cleaning.segments.read` has them; by its control rows."""
+    Cost: one look at the control column of every file.
+    """
+    place = ", ".join(f'CASE WHEN "control" IS NOT NULL THEN "{name}" END AS "{name}"' for name in ("offset", "epoch"))
     rows = table.records(
-        f'SELECT "partition", "segment", "offset", "epoch", "control" FROM t WHERE "partition" >= 0 AND "control" IS NOT NULL'
-        f' AND ("segment" >= 0 OR "segment" = {CLEANER_SEGMENT})'
+        f'SELECT "partition", "segment", "control", {place}, count(*) AS n FROM t WHERE "partition" >= 0'
+        f' AND ("segment" >= 0 OR "segment" = {CLEANER_SEGMENT}) GROUP BY 1, 2, 3, 4, 5'
     )
-    return of_control_rows(((row["partition"], row["segment"], row["offset"], row["epoch"], row["control"]) for row in rows), end)
+    said = [row for row in rows if row["control"] is not None for _ in range(row["n"])]
+    segments = of_control_rows(((row["partition"], row["segment"], row["offset"], row["epoch"], row["control"]) for row in said), end)
+    return segments, sum(row["n"] for row in rows if row["control"] is None and row["segment"] >= 0)
 
 
 def oldest_age(table: Table, start: Mapping[int, int], ends: Mapping[int, int], now: int) -> int | None:

@@ -105,6 +105,21 @@ class Table:
         with door(self.ref):
             return sum(int(one or 0) for one in self._opened.get_add_actions(flatten=True)["size_bytes"].to_pylist())
 
+    def places(self) -> list[tuple[int, int, int]]:
+        """(partition, least offset, rows) of each file of records, in that order; where a file tells no offset, 0. Reads the Delta log alone."""
+        with door(self.ref):
+            found = self._opened.get_add_actions(flatten=True)
+            names = set(found.schema.names)
+            columns = [
+                found[name].to_pylist() if name in names else [None] * found.num_rows
+                for name in ("partition.partition", "partition.segment", "min.offset", "num_records")
+            ]
+        return sorted(
+            (int(partition), int(least or 0), int(rows or 0))
+            for partition, segment, least, rows in zip(*columns, strict=True)
+            if int(segment) >= 0
+        )
+
     def version_at(self, at: datetime.datetime) -> int:
         """The version that the table had at a time; after the newest commit, that one.
 

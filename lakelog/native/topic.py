@@ -118,9 +118,10 @@ class NativeTopic:
         end = log.log_end(bronze, self.partitions)
         age = log.oldest_age(bronze, state.next, end.ends(), now)
         held, due = latest.held(silver, now)
-        found = status_of(self._log(), self.name, state, end, held, log.count(bronze), age)
+        segments, records = log.held_segments(bronze, end)
+        found = status_of(self._log(), self.name, state, end, held, records, age)
         said, good = latest.last_verdict(self.root, self.uuid)
-        cleaning = cleaning_status(log.held_segments(bronze, end), self.config, due=due, now=now)
+        cleaning = cleaning_status(segments, self.config, due=due, now=now)
         return replace(found, last_verdict=said, good_version=good, cleaning=cleaning)
 
     def latest(self, at: At = None) -> Rows:
@@ -180,7 +181,7 @@ class NativeTopic:
         if not cleaning:
             return found
         _, due = latest.held(Table(self.silver), now)
-        return replace(found, cleaning=cleaning_status(log.held_segments(bronze, end), self.config, due=due, now=now))
+        return replace(found, cleaning=cleaning_status(log.held_segments(bronze, end)[0], self.config, due=due, now=now))
 
     def require_sound(self) -> None:
         """Raise `Damaged` where the latest table is not as lakelog left it."""
