@@ -94,6 +94,7 @@ def commit_files(topic: Topic, table: str) -> str:
     return "".join(file.read_text(encoding="utf-8") for file in Path(topic.root, topic.name, table, "_delta_log").glob("*.json"))
 
 
+@pytest.mark.long
 def test_verdicts_and_reports_of_runs_quote_an_erased_key_no_more(lake: Lake, clock: Clock, tmp_path: Path) -> None:
     """In lists of keys, and in what checks observed and errors said: there it cannot be searched, so these texts go as a whole."""
     suites = write(

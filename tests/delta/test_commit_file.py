@@ -165,6 +165,7 @@ def test_what_others_appended_to_other_partitions_during_an_append_is_merged(lak
     assert (merged.inserted, merged.remaining, merged.to_offsets) == (2, 0, {0: 1, 1: 1})
 
 
+@pytest.mark.long
 def test_the_appends_of_others_are_followed_by_their_notes_and_all_else_is_read(lake: Lake) -> None:
     mine, other = topic_of(lake, "t", partitions=3), lake.topic("t")
     mine.append([record("a", 0)])

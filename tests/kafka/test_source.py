@@ -113,6 +113,7 @@ def test_a_mirror_is_written_by_its_source_alone(lake: Lake, broker: Broker) -> 
     assert topic.verify().ok and len(log(topic)) == 3 and len(log(own)) == 1
 
 
+@pytest.mark.long
 def test_what_is_gone_is_named(lake: Lake, broker: Broker) -> None:
     create(broker, "gone", 2)
     produce(broker, "gone", messages("abcdef") + messages("a", 1))

@@ -91,6 +91,7 @@ def test_a_creation_cut_off_before_the_topic_was_listed_is_finished_by_the_next(
     assert (lake.topics(), lake.topic("t").uuid) == (["t"], topic.uuid)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("impatient")
 def test_of_two_creations_the_first_log_says_what_the_topic_is(lake: Lake) -> None:
     """The other one, with other types, completes what it finds; a latest table that a deletion left behind is replaced, its listing too."""

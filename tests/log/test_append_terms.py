@@ -122,6 +122,7 @@ def test_two_leaders_of_a_commit_log_learn_what_they_missed(topic: Topic) -> Non
     assert [row["key"] for row in topic.read(0).collect()] == ["a", "b", "c"]
 
 
+@pytest.mark.long
 def test_a_commit_log_that_was_restored_is_read_anew(topic: Topic) -> None:
     """Offsets that it has read are given again for other records: none of those is passed over."""
     topic.append(records("a", partition=0))

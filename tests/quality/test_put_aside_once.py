@@ -47,6 +47,7 @@ def cut_off(topic: Topic, patch: pytest.MonkeyPatch, records: list[dict[str, Any
         topic.append(records, token=token)
 
 
+@pytest.mark.long
 def test_a_copy_of_a_batch_is_new_whatever_became_of_the_first(lake: Lake, tmp_path: Path, clock: Clock) -> None:
     """Nothing of it was let in; it was dropped; a part was let in, and a restore or retention took that; equal records make no batches equal."""
     topic = gated(lake, tmp_path)

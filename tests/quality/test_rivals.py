@@ -37,6 +37,7 @@ def gone(key: str) -> dict[str, Any]:
 MENDED = {"fix": {"amount": "abs(amount)"}}
 
 
+@pytest.mark.long
 def test_of_a_log_that_was_restored_what_came_later_is_newer(lake: Lake, tmp_path: Path, clock: Clock) -> None:
     """Offsets say nothing of records of two generations. A refusal of the gate leaves the tables as they were."""
     topic = gated(lake, tmp_path)
@@ -75,6 +76,7 @@ def test_under_versions_where_the_offset_still_decides(lake: Lake, tmp_path: Pat
     assert found == {"bare": 1, "equal": 2, "late": 1, "early": 2, "risen": 3, "wall": 4}
 
 
+@pytest.mark.long
 def test_a_key_that_is_mended_takes_its_record_to_its_partition(lake: Lake, tmp_path: Path, clock: Clock) -> None:
     """One key has one live row. Then a field is added to the value: what was put aside before can be looked at and requeued."""
     topic = gated(lake, tmp_path, rows("trimmed", "key = trim(key)"), partitions=4)

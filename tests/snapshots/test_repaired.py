@@ -58,6 +58,7 @@ def truncated(lake: Lake) -> Topic:
     return orders
 
 
+@pytest.mark.long
 def test_a_repair_of_a_cleaned_log_keeps_deleted_keys_deleted(lake: Lake, clock: Clock) -> None:
     """The log has neither the key nor its tombstone any more: what silver remembers is all there is against a late older record."""
     orders = without_tombstone(lake, clock)

@@ -76,6 +76,7 @@ def test_a_restore_cuts_the_log_and_keeps_what_leaves_it(lake: Lake) -> None:
     assert live(orders) == {"a": "2", "c": "1"}
 
 
+@pytest.mark.long
 def test_restored_back_and_then_forward_the_topic_can_be_read_on_from_its_snapshot(lake: Lake) -> None:
     """The wrong one was restored first: the log holds nothing of the other any more, and who read in between is told so."""
     orders = topic(lake)

@@ -176,6 +176,7 @@ def test_a_restore_to_a_newer_snapshot_brings_the_ledger_back(lake: Lake, clock:
     assert sorted(row["key"] for row in topic.latest().collect()) == ["a", "b", "c"]
 
 
+@pytest.mark.long
 def test_names_of_every_kind_and_links(lake: Lake, inbox: Path) -> None:
     """Spark takes some of these for patterns, or shows them otherwise than they are written."""
     topic = lake.create_topic("orders", key="STRING", value="STRING")
