@@ -114,7 +114,8 @@ def _cut(log: TopicLog, order: Order, intent: Intent, *, now: int) -> None:
         identity, states, ends = uuid.uuid4().hex, {}, []
         for index, one in sorted(order.cuts.items()):
             before = end.tails[index].state
-            kept = {"cleaned": min(before.cleaned, one.end), "deletes_from": min(before.deletes_from, one.end)}
+            # A mirror whose source began above the snapshot's end begins at that end: it holds nothing below.
+            kept = {name: min(getattr(before, name), one.end) for name in ("cleaned", "deletes_from", "origin")}
             if one.anew and index in order.last:
                 states[index] = before.begun_anew(
                     identity, one.end, number=order.epoch, last=order.last[index], taken=order.taken, intent=intent, **kept

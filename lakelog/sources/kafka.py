@@ -16,7 +16,7 @@ from lakelog.delta.kafka import Connection
 from lakelog.errors import Conflict, ExpectedOffsetMismatch, InvalidConfig, LakelogError
 from lakelog.formats.decoding import Decoding
 from lakelog.inputs.kafka import KafkaRecords
-from lakelog.log import ledger
+from lakelog.log import ledger, withdrawn
 from lakelog.log.ledger import SourceToken
 from lakelog.log.state import change_state, require_writable
 from lakelog.log.tail import LogEnd, log_end
@@ -70,9 +70,13 @@ def look(topic: Topic, source: KafkaSource) -> Position:
         at = _mirrored(topic, source, connection, ends)
     else:
         at = offsets.taken(ledger.entries(topic.log, source.identity))
-    offsets.require_not_replaced(topic.name, source, at, ends)
     unknown = [index for index in ends if index not in at]
-    firsts = kafka.firsts(topic.spark, connection, unknown, ends) if unknown else {}
+    # After a restore to before a source's first messages it begins where it did then, not at what the source still holds.
+    begun = offsets.begun(withdrawn.told(topic.log, source.identity)) if unknown and epoch else {}
+    firsts = {index: begun[index] for index in unknown if index in begun}
+    offsets.require_not_replaced(topic.name, source, {**at, **firsts}, ends)
+    missing = [index for index in unknown if index not in firsts]
+    firsts |= kafka.firsts(topic.spark, connection, missing, ends) if missing else {}
     return Position(connection, decoding, {**at, **firsts}, ends, at, epoch)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from lakelog.errors import InvalidConfig, InvalidRequest, Refused
 from lakelog.log.ledger import Entry
@@ -106,9 +107,22 @@ def next_step(source: KafkaSource, at: Offsets, ends: Offsets) -> Step | None:
 
 
 def entry(known: Offsets, step: Step) -> Entry:
-    """What the ledger says of a step, under the name of what it said before it (``known``): no two steps follow on the same."""
+    """What the ledger says of a step, under the name of what it said before it (``known``): no two steps follow on the same.
+
+    ``from``: where it began with partitions of which nothing was known.
+    """
     name = ",".join(f"{index}:{offset}" for index, offset in sorted(known.items())) or "start"
-    return Entry(name, 0, "", more={"to": {str(index): offset for index, offset in sorted(step.ends.items())}})
+    begun = {str(index): first for index, (first, _) in sorted(step.spans.items()) if index not in known}
+    return Entry(name, 0, "", more={"to": {str(index): offset for index, offset in sorted(step.ends.items())}, "from": begun})
+
+
+def begun(withdrawn: Iterable[Mapping[str, Any]]) -> dict[int, int]:
+    """Where a source was begun with, by what a restore took out of the ledger: from there on its messages were in the log once."""
+    found: dict[int, int] = {}
+    for more in withdrawn:
+        for index, offset in more.get("from", {}).items():
+            found[int(index)] = min(int(offset), found.get(int(index), int(offset)))
+    return found
 
 
 def taken(entries: Mapping[str, Entry]) -> dict[int, int]:

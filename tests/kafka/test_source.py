@@ -119,12 +119,14 @@ def test_what_is_gone_is_named(lake: Lake, broker: Broker) -> None:
     produce(broker, "gone", messages("abcdef") + messages("a", 1))
     truncate(broker, "gone", {0: 4})
     topic, source = lake.create_topic("gone", partitions=2), KafkaSource("gone", broker.address, mirror=True)
+    topic.snapshot("nothing")
     assert (take(topic, source).records, sorted(log(topic))) == (3, [(0, 4), (0, 5), (1, 0)])
     state = log_end(topic.log).tails[0].state
     assert (state.origin, state.start, state.mirror) == (4, 4, "kafka gone")
     topic.merge()
 
     ledger = lake.create_topic("gone_ledger")
+    ledger.snapshot("nothing")
     plain = dataclasses.replace(source, mirror=False)
     assert take(ledger, plain).ends == {0: 6, 1: 1}
     produce(broker, "gone", messages("ghij") + messages("b", 1))
@@ -141,6 +143,14 @@ def test_what_is_gone_is_named(lake: Lake, broker: Broker) -> None:
     assert sorted(log(topic)) == [(0, 4), (0, 5), (0, 8), (0, 9), (1, 0), (1, 1)]
     topic.merge()
     assert topic.verify().ok and ledger.verify().ok
+
+    # Restored to before they began: what the source has removed since is missed, as before, and not passed over.
+    for target, one, first in ((topic, source, 0), (ledger, plain, 4)):
+        target.restore("nothing")
+        with pytest.raises(Refused, match=rf"offsets \[{first}, 8\) of partition 0 of kafka://.*are gone"):
+            take(target, one)
+        assert take(target, dataclasses.replace(one, starting_offsets={0: 8})).records == 4
+        assert target.verify().ok
 
     delete(broker, "gone")
     create(broker, "gone", 2)
