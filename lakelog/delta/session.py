@@ -197,7 +197,7 @@ def local_session(
         # Where in the program each column was made, told in error messages, costs more than making the column.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         # Options of a Kafka source are secrets too.
-        "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas",
+        "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|credential|jaas",
         **{name: value for name, value in (config or {}).items() if name != "spark.jars"},
     }
     if settings["spark.sql.catalogImplementation"] == "in-memory":
