@@ -106,18 +106,17 @@ class Table:
             return sum(int(one or 0) for one in self._opened.get_add_actions(flatten=True)["size_bytes"].to_pylist())
 
     def places(self) -> list[tuple[int, int, int]]:
-        """(partition, least offset, rows) of each file of records, in that order; where a file tells no offset, 0. Reads the Delta log alone."""
+        """(partition, least offset, rows) of each file of records, in that order; one that tells no offset begins at 0. Reads the Delta log alone."""
         with door(self.ref):
             found = self._opened.get_add_actions(flatten=True)
-            names = set(found.schema.names)
-            columns = [
-                found[name].to_pylist() if name in names else [None] * found.num_rows
-                for name in ("partition.partition", "partition.segment", "min.offset", "num_records")
-            ]
+            told = dict(zip(found.schema.names, (column.to_pylist() for column in found.columns), strict=True))
+        unknown = [None] * found.num_rows
+        names = ("partition.partition", "partition.segment", "min.offset", "num_records")
+        files = zip(*(told.get(name, unknown) for name in names), strict=True)
         return sorted(
-            (int(partition), int(least or 0), int(rows or 0))
-            for partition, segment, least, rows in zip(*columns, strict=True)
-            if int(segment) >= 0
+            (int(index), int(least or 0), int(rows or 0))
+            for index, segment, least, rows in files
+            if int(segment or 0) >= 0 and index is not None
         )
 
     def version_at(self, at: datetime.datetime) -> int:
