@@ -13,7 +13,10 @@ from lakelog.results import Result
 
 @dataclass(frozen=True)
 class SegmentCleaning(Result):
-    """A segment: base and end offset (exclusive), records and octets it holds, why it is not cleaned (None: it is), and what goes, by reason."""
+    """A segment: base and end offset (exclusive), records and octets it holds, why it is not cleaned (None: it is), and what goes, by reason.
+
+    ``past_retention``: the records of a segment that goes as a whole (``cleanup.policy=delete``).
+    """
 
     base: int
     end: int
@@ -24,10 +27,11 @@ class SegmentCleaning(Result):
     expired: int = 0
     unkeyed: int = 0
     dropped_octets: int = 0
+    past_retention: int = 0
 
     @property
     def dropped(self) -> int:
-        """The records that go."""
+        """The records that go, retention's not counted."""
         return self.superseded + self.expired + self.unkeyed
 
 
@@ -84,6 +88,11 @@ class Cleaned(Result):
     def records(self) -> int:
         """The records that go, retention's not counted."""
         return sum(one.total("dropped") for one in self.partitions)
+
+    @property
+    def past_retention(self) -> int:
+        """The records that go with segments past ``retention.ms`` or ``retention.bytes``."""
+        return sum(one.total("past_retention") for one in self.partitions)
 
     @property
     def blocked(self) -> list[str]:

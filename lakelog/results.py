@@ -140,12 +140,16 @@ class Snapshot(Result):
 
 @dataclass(frozen=True)
 class SnapshotDeleted(Result):
-    """A snapshot that was deleted, or with ``dry_run`` would be."""
+    """A snapshot that was deleted, or with ``dry_run`` would be.
+
+    ``warning``: the log begins above its origin, and no other snapshot holds what lies below.
+    """
 
     topic: str
     id: str
     name: str | None
     dry_run: bool
+    warning: str | None = None
 
 
 @dataclass(frozen=True)
@@ -228,7 +232,8 @@ class Verified(Result):
 
     ``differences``: the first keys that are not as the fold has them, each with partition, key, the offset ``expected`` and the one ``found``.
     ``share``: of the keys that were recomputed (0: none, since something else is wrong, or since deletes beyond every snapshot have left a log
-    that begins above its origin). ``base``: the snapshot that stood for what is no longer in the log.
+    that begins above its origin). ``base``: the snapshot that stood for what is no longer in the log. ``unproved``: why no key could be
+    recomputed although nothing is wrong, and what to do.
     """
 
     topic: str
@@ -239,6 +244,7 @@ class Verified(Result):
     differences: list[dict[str, Any]] = field(default_factory=list)
     share: float = 1.0
     base: str | None = None
+    unproved: str | None = None
 
     @property
     def ok(self) -> bool:

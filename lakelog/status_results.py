@@ -26,7 +26,8 @@ class CleaningStatus(Result):
 
     ``log_bytes``: of all segments above the log start; ``dirty_ratio``: of the partition that is dirtiest, the share of its closed segments that was
     never cleaned; ``overdue_ms``: for how long a segment waits beyond ``max.compaction.lag.ms``; ``tombstones_due``: tombstones of the latest table
-    whose delete horizon has come. Of the last clean: ``cleaned_age_ms`` (None: there was none), the log's size ``bytes_before`` and ``bytes_after``.
+    whose delete horizon has come; ``past_retention_bytes``: of segments that are past ``retention.ms`` or ``retention.bytes``. Of the last clean:
+    ``cleaned_age_ms`` (None: there was none), the log's size ``bytes_before`` and ``bytes_after``.
     """
 
     log_bytes: int
@@ -36,12 +37,15 @@ class CleaningStatus(Result):
     cleaned_age_ms: int | None = None
     bytes_before: int | None = None
     bytes_after: int | None = None
+    past_retention_bytes: int = 0
 
     @property
     def to_clean(self) -> str | None:
         """How much of the closed segments is there for the cleaner, in words; None where only tombstones are due."""
-        if self.dirty_ratio:
-            return f"{self.dirty_ratio:.0%} of the closed segments not cleaned yet"
+        found = [f"{self.dirty_ratio:.0%} of the closed segments not cleaned yet"] * bool(self.dirty_ratio)
+        found += [f"{self.past_retention_bytes:,} octets past retention"] * bool(self.past_retention_bytes)
+        if found:
+            return ", ".join(found)
         return None if self.tombstones_due else "nothing to clean now"
 
 

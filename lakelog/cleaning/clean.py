@@ -8,11 +8,11 @@ again. Nothing that a reader can learn depends on where it was cut off. (SEMANTI
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lakelog.cleaning import dropping, segments, winners
+from lakelog.cleaning import dropping, forgetting, segments, winners
 from lakelog.cleaning.dropping import Drops
 from lakelog.cleaning.plan import Decision, PartitionLog, Segment, decide, groups
 from lakelog.cleaning.segments import Segments
@@ -20,7 +20,7 @@ from lakelog.cleaning.tombstones import Tombstones
 from lakelog.cleaning_results import Cleaned, PartitionCleaning, SegmentCleaning
 from lakelog.delta import frames
 from lakelog.errors import Conflict, LakelogError
-from lakelog.latest.progress import Progress
+from lakelog.latest.progress import Progress, progress
 from lakelog.log import guard, state
 from lakelog.log.notes import note
 from lakelog.log.rows import control_frame
@@ -37,7 +37,10 @@ GROUP_OCTETS = 64 << 20
 
 @dataclass(frozen=True)
 class Plan:
-    """What a clean does: by partition the log, the decision, and what goes from its segments; what becomes of silver's tombstones."""
+    """What a clean does: by partition the log, the decision, and what goes from its segments; what becomes of silver's tombstones.
+
+    ``withheld``: remembered versions that are due and stay (`forgetting`); ``merged``: partition to the offset up to which the latest table was.
+    """
 
     end: LogEnd
     held: Segments
@@ -45,6 +48,8 @@ class Plan:
     drops: Mapping[tuple[int, int], Drops]
     figures: Mapping[int, Mapping[str, int]]
     now: int
+    withheld: Mapping[int, Sequence[int]] | None
+    merged: Mapping[int, int]
 
     @property
     def to(self) -> dict[int, int]:
@@ -60,7 +65,14 @@ class Plan:
         return [one for one in self.held.logs[partition].segments if (partition, one.base) in self.drops]
 
     def result(
-        self, topic: str, *, dry_run: bool, starts: Mapping[int, int], errors: Mapping[int, LakelogError], blocked: Mapping[int, list[str]]
+        self,
+        topic: str,
+        *,
+        dry_run: bool,
+        starts: Mapping[int, int],
+        retired: Mapping[int, Sequence[Segment]],
+        errors: Mapping[int, LakelogError],
+        blocked: Mapping[int, list[str]],
     ) -> Cleaned:
         """The plan as the answer of a clean.
 
@@ -68,6 +80,7 @@ class Plan:
             topic: its name.
             dry_run: nothing was done.
             starts: the log starts before retention.
+            retired: partition to the segments that go with it as a whole.
             errors: partition to what stopped its cleaning.
             blocked: partition to who needs what retention would drop.
         """
@@ -75,13 +88,15 @@ class Plan:
         partitions = [
             PartitionCleaning(
                 index, one.selected, one.reason, one.first_dirty, one.to if one.selected else one.first_dirty, starts[index], logs[index].start,
-                one.clean_octets, one.cleanable_octets, round(one.dirty_ratio, 6), one.delay_ms, self._segments(logs[index], one),
+                one.clean_octets, one.cleanable_octets, round(one.dirty_ratio, 6), one.delay_ms,
+                [*_retired(retired.get(index, [])), *self._segments(logs[index], one)],
                 blocked.get(index, []), None if index not in errors else str(errors[index]), None if index not in errors else errors[index].exit_code,
             )
             for index, one in sorted(self.decisions.items())
         ]  # fmt: skip
         before = sum(one.octets for log in logs.values() for one in log.segments if one.end > log.start)
         after = before - sum(one.octets for one in self.drops.values())
+        before += sum(one.octets for gone in retired.values() for one in gone)
         last = max((mark.at for mark in self.held.checkpoints.values() if mark.sequence), default=None)
         return Cleaned(
             topic, dry_run, partitions, self.count("stamped"), self.count("expired"), self.count("forgotten"), before, after,
@@ -101,6 +116,13 @@ class Plan:
                 )
             )  # fmt: skip
         return found
+
+
+def _retired(gone: Sequence[Segment]) -> list[SegmentCleaning]:
+    return [
+        SegmentCleaning(one.base, one.end, one.records, one.octets, None, dropped_octets=one.octets, past_retention=one.records)
+        for one in gone
+    ]
 
 
 def plan(
@@ -135,15 +157,21 @@ def plan(
     decisions = _bounded(_merged_alone(decisions, held, merged), held, max_bytes)
     to = {index: one.to for index, one in decisions.items() if one.selected}
     figures: dict[int, dict[str, int]] = {}
+    withheld: Mapping[int, Sequence[int]] | None = {}
     if log.config.policy("compact"):
         forget = log.config.number("tombstone.version.retention.ms")
         figures = winners.figures(rows, to, log.partitions, now=now, forget_ms=forget)
+        if any(one["forgotten"] for one in figures.values()):
+            dirty = {index: to.get(index, one.first_dirty) for index, one in decisions.items()}
+            withheld = forgetting.withheld(log, end, dirty, now=now, forget_ms=forget)
+            for index, one in figures.items():
+                one["forgotten"] = 0 if withheld is None else max(0, one["forgotten"] - len(withheld.get(index, ())))
     looked_at = {
         index: [segment for segment in _looked_at(one, to.get(index), figures.get(index)) if segment.end <= merged[index]]
         for index, one in held.logs.items()
     }
     found = dropping.drops(log, rows, end, to, looked_at, now=now)
-    return Plan(end, held, decisions, found, figures, now)
+    return Plan(end, held, decisions, found, figures, now, withheld, merged)
 
 
 def _merged_alone(decisions: Mapping[int, Decision], held: Segments, merged: Mapping[int, int]) -> dict[int, Decision]:
@@ -247,10 +275,19 @@ def _write_tombstones(log: TopicLog, made: Plan, errors: Mapping[int, LakelogErr
     stamp = {index: to for index, to in made.to.items() if index not in errors}
     expire = {index: one["last"] + 1 for index, one in made.figures.items() if one["expired"] and index not in errors}
     config = log.config
-    tombstones = Tombstones(stamp, expire, config.number("delete.retention.ms"), config.number("tombstone.version.retention.ms"), made.now)
+    tombstones = Tombstones(
+        stamp,
+        expire,
+        config.number("delete.retention.ms"),
+        config.number("tombstone.version.retention.ms"),
+        made.now,
+        failed=sorted(errors),
+    )
     for attempt in range(ATTEMPTS):
         try:
-            tombstones.write(log)
+            # What was merged since the plan may hold late records of keys whose versions were to be forgotten: they wait for the next clean.
+            as_planned = not made.count("forgotten") or progress(log.spark, log.silver).next == dict(made.merged)
+            replace(tombstones, withheld=made.withheld if as_planned else None).write(log)
             return
         except Conflict:
             if attempt == ATTEMPTS - 1:
@@ -282,8 +319,8 @@ def _write_checkpoints(log: TopicLog, made: Plan, errors: Mapping[int, LakelogEr
         guard.insert(log, frame, known, None, now=made.now, count=len(rows), user_metadata=text, of_state=True)
 
 
-def winners_of(log: TopicLog, progress: Progress, end: LogEnd, *, ahead: bool) -> DataFrame:
+def winners_of(log: TopicLog, held: Progress, end: LogEnd, *, ahead: bool) -> DataFrame:
     """The latest table as a clean needs it: as it is, or with ``ahead`` as a merge to the log's end would leave it."""
     if ahead:
-        return winners.winners_ahead(log, progress, end.ends(), end.version)
-    return frames.kept(winners.winners(log, progress))
+        return winners.winners_ahead(log, held, end.ends(), end.version)
+    return frames.kept(winners.winners(log, held))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from lakelog.cleaning import segments
-from lakelog.cleaning.plan import retained_from
+from lakelog.cleaning.plan import PartitionLog, Segment, retained_from
 from lakelog.delta import tables
 from lakelog.errors import Conflict, OffsetOutOfRange, Refused
 from lakelog.log import state
@@ -21,10 +21,15 @@ ATTEMPTS = 20
 
 @dataclass(frozen=True)
 class Moves:
-    """Partition to the log start it is to have, of all; and of those that are held, who needs what would go."""
+    """Partition to the log start it is to have, of all; of those that are held, who needs what would go; the logs, where retention looked at them."""
 
     starts: dict[int, int]
     blocked: dict[int, list[str]]
+    logs: Mapping[int, PartitionLog] = field(default_factory=dict)
+
+    def retired(self, before: Mapping[int, int], starts: Mapping[int, int]) -> dict[int, list[Segment]]:
+        """The segments that lie between two log starts of each partition: they go as a whole."""
+        return {index: [one for one in log.segments if before[index] < one.end <= starts[index]] for index, log in self.logs.items()}
 
 
 def moves(log: TopicLog, end: LogEnd, held: Held, *, now: int) -> Moves:
@@ -33,7 +38,8 @@ def moves(log: TopicLog, end: LogEnd, held: Held, *, now: int) -> Moves:
     if not log.config.policy("delete"):
         return Moves(starts, {})
     logs = segments.read(log, end).logs
-    return allowed(end, {index: retained_from(one, log.config, now=now) for index, one in logs.items()}, held)
+    found = allowed(end, {index: retained_from(one, log.config, now=now) for index, one in logs.items()}, held)
+    return replace(found, logs=logs)
 
 
 def allowed(end: LogEnd, wanted: Mapping[int, int], held: Held) -> Moves:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lakelog.cleaning.checkpoint import Checkpoint, checkpoints, of_control
-from lakelog.cleaning.plan import PartitionLog, Segment, decide
+from lakelog.cleaning.plan import PartitionLog, Segment, decide, retained_from
 from lakelog.delta import frames, tables
 from lakelog.delta.statement import interpreted
 from lakelog.log.rows import CLEANER_SEGMENT
@@ -127,12 +127,15 @@ def cleaning(log: TopicLog, *, due: int, now: int) -> CleaningStatus:
 
 def cleaning_status(held: Segments, config: TopicConfig, *, due: int, now: int) -> CleaningStatus:
     """What there is for the cleaner to do, with ``due`` tombstones of silver. A value; no I/O."""
-    decisions = [decide(one, config, now=now) for one in held.logs.values()]
+    # Without the policy ``compact`` nothing is ever dirty.
+    decisions = [decide(one, config, now=now) for one in held.logs.values()] if config.policy("compact") else []
     marks = [one for one in held.checkpoints.values() if one.sequence]
     known = [one for one in marks if one.before is not None and one.after is not None]
+    retained = {index: retained_from(one, config, now=now) for index, one in held.logs.items()}
     return CleaningStatus(
         sum(one.octets for log in held.logs.values() for one in log.segments if one.end > log.start),
         round(max((one.dirty_ratio for one in decisions), default=0.0), 6), max((one.delay_ms for one in decisions), default=0), due,
         now - max(one.at for one in marks) if marks else None,
         sum(one.before or 0 for one in known) if known else None, sum(one.after or 0 for one in known) if known else None,
+        sum(one.octets for index, log in held.logs.items() for one in log.segments if log.start < one.end <= retained[index]),
     )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakelog.delta import frames, tables
@@ -15,15 +15,26 @@ from lakelog.model.topic_log import TopicLog
 LAST_MS = 253_402_300_799_999
 
 
+def listed(numbers: Iterable[int]) -> str:
+    """Numbers as SQL lists them."""
+    return ", ".join(map(str, numbers))
+
+
 @dataclass(frozen=True)
 class Tombstones:
-    """What is to become of silver's tombstones: per partition below which offset they are stamped, and expire. ``now`` in milliseconds."""
+    """What is to become of silver's tombstones: per partition below which offset they are stamped, and expire. ``now`` in milliseconds.
+
+    ``withheld``: partition to the offsets of remembered versions that stay although they are due; None: all stay. ``failed``: partitions of which
+    none is forgotten.
+    """
 
     stamp_below: Mapping[int, int]
     expire_below: Mapping[int, int]
     delete_retention_ms: int
     version_retention_ms: int
     now: int
+    withheld: Mapping[int, Sequence[int]] | None = None
+    failed: Sequence[int] = ()
 
     def write(self, log: TopicLog) -> int | None:
         """One MERGE on silver; rows of other kinds are not touched.
@@ -49,9 +60,12 @@ class Tombstones:
         row = "t.bucket >= 0 AND t.tombstone AND t.partition = s.partition"
         expire = f"t.control IS NULL AND {horizon} <= {self.now} AND t.offset < s.expire_below"
         stamp = "t.control IS NULL AND t.delete_horizon IS NULL AND t.offset < s.stamp_below"
-        forget = (
-            f"t.control IS NOT NULL AND {horizon} <= {self.now - self.version_retention_ms}" if self.version_retention_ms >= 0 else "FALSE"
-        )
+        forget = "FALSE"
+        if self.version_retention_ms >= 0 and self.withheld is not None:
+            stays = [f"t.partition = {index} AND t.offset IN ({listed(offsets)})" for index, offsets in sorted(self.withheld.items())]
+            stays += [f"t.partition IN ({listed(self.failed)})"] * bool(self.failed)
+            forget = f"t.control IS NOT NULL AND {horizon} <= {self.now - self.version_retention_ms}"
+            forget += "".join(f" AND NOT ({one})" for one in stays)
         remembers = log.rule.versioned and self.version_retention_ms != 0
         remember = (
             f"UPDATE SET value = NULL, headers = NULL, control = {literal(REMEMBERED)}, delete_horizon = timestamp_millis({self.now})"

@@ -74,7 +74,8 @@ class CleaningVerbs:
         moves = retention.moves(log, end, self._held(), now=now)
         rows = clean.winners_of(log, state, end, ahead=True)
         made = clean.plan(log, end, rows, end.ends(), starts=moves.starts, force=force, max_bytes=max_bytes, now=now)
-        return made.result(self.name, dry_run=True, starts=end.starts(), errors={}, blocked=moves.blocked)
+        retired = moves.retired(end.starts(), moves.starts)
+        return made.result(self.name, dry_run=True, starts=end.starts(), retired=retired, errors={}, blocked=moves.blocked)
 
     def clean(self, *, dry_run: bool = False, force: bool = False, max_bytes: int | None = None, roll_idle: bool = False) -> Cleaned:
         """Remove from the log's closed segments what nobody needs any more: superseded records, expired tombstones, records without a key.
@@ -126,8 +127,12 @@ class CleaningVerbs:
         rows = clean.winners_of(log, state, end, ahead=False)
         made = clean.plan(log, end, rows, state.next, force=force, max_bytes=max_bytes, now=now)
         errors = clean.carry_out(log, made, rows)
-        done = made.result(self.name, dry_run=False, starts=before, errors=errors, blocked=moves.blocked)
-        LOGGER.info("%s: cleaned: %d records, %d tombstones expired, %d stamped", self.name, done.records, done.expired, done.stamped)
+        retired = moves.retired(before, starts)
+        done = made.result(self.name, dry_run=False, starts=before, retired=retired, errors=errors, blocked=moves.blocked)
+        LOGGER.info(
+            "%s: cleaned: %d records, %d past retention, %d tombstones expired, %d stamped",
+            self.name, done.records, done.past_retention, done.expired, done.stamped,
+        )  # fmt: skip
         for index, error in errors.items():
             LOGGER.warning("%s: partition %d was not cleaned: %s", self.name, index, error)
         return done

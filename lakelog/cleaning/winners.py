@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from lakelog.cleaning.forgetting import is_due
 from lakelog.delta import frames, tables
 from lakelog.latest.compare import compare
 from lakelog.latest.fold import fold
@@ -72,15 +73,15 @@ def figures(rows: DataFrame, to: Mapping[int, int], partitions: int, *, now: int
     from pyspark.sql import functions as F
 
     below = looked_up([to.get(index, -1) for index in range(partitions)], F.col("partition"))
-    is_due = due(now)
+    expires = due(now)
     stamp = F.col("tombstone") & ~F.col("remembered") & F.col("delete_horizon").isNull() & (F.col("offset") < below)
-    forget = F.col("remembered") & (F.unix_millis("delete_horizon") <= F.lit(now - forget_ms)) if forget_ms >= 0 else F.lit(False)
+    forget = F.col("remembered") & is_due(now, forget_ms)
     found = (
         rows.filter("tombstone").groupBy("partition")
         .agg(
-            F.count_if(is_due).alias("expired"), F.count_if(stamp).alias("stamped"), F.count_if(forget).alias("forgotten"),
-            F.coalesce(F.min(F.when(is_due, F.col("offset"))), F.lit(-1)).alias("first"),
-            F.coalesce(F.max(F.when(is_due, F.col("offset"))), F.lit(-1)).alias("last"),
+            F.count_if(expires).alias("expired"), F.count_if(stamp).alias("stamped"), F.count_if(forget).alias("forgotten"),
+            F.coalesce(F.min(F.when(expires, F.col("offset"))), F.lit(-1)).alias("first"),
+            F.coalesce(F.max(F.when(expires, F.col("offset"))), F.lit(-1)).alias("last"),
         )
         .collect()
     )  # fmt: skip

@@ -138,14 +138,17 @@ def spans(offsets: Mapping[int, tuple[int, int]]) -> str:
 def verified(result: Verified) -> None:
     """What a verification found, a line a problem."""
     looked = f"{count(result.records, 'record')}, {count(result.keys, 'key')}, {count(result.commits, 'commit')}"
-    line(f"{result.topic}: {'all is well' if result.ok else count(len(result.problems), 'problem')} ({looked})")
+    well = "all is well" if result.unproved is None else "the log is sound, the latest table was NOT checked"
+    line(f"{result.topic}: {well if result.ok else count(len(result.problems), 'problem')} ({looked})")
     for problem in result.problems:
         line(f"  {problem}")
     for one in result.differences:
         told = "none" if one["found"] is None else one["found"]
         wanted = "none" if one["expected"] is None else one["expected"]
         line(f"    partition {one['partition']}, key {cell(one['key'])}: {one['difference']}: offset {wanted} expected, {told} found")
-    if result.share < 1:
+    if result.unproved is not None:
+        say(f"{result.topic}: {result.unproved}: lakelog snapshot create {result.topic}")
+    elif result.share < 1:
         say(f"{result.share:.2%} of the keys were recomputed.")
     if result.base is not None:
         say(f"The log begins above its origin: {result.base} stood for what is below.")
@@ -154,7 +157,10 @@ def verified(result: Verified) -> None:
 def repaired(result: Repaired) -> None:
     """What a repair found and did."""
     if not result.problems:
-        return line(f"{result.topic}: all is well, nothing was changed")
+        line(f"{result.topic}: {'nothing to repair was found' if result.done else 'all is well'}, nothing was changed")
+        for sentence in result.done:
+            line(f"  {sentence}")
+        return None
     line(f"{result.topic}: found {count(len(result.problems), 'problem')}")
     for problem in result.problems:
         line(f"  {problem}")
@@ -252,7 +258,10 @@ def status(topics: Sequence[TopicStatus | Unknown]) -> None:
             known = "no audit has passed yet" if good is None else f"the latest table was last good at version {good}"
             line(f"{one.topic}: the last verdict, at the door {said['door']}{version}, is {said['outcome']}; {known}.")
         if one.cleaning is not None and (
-            one.cleaning.dirty_ratio or one.cleaning.tombstones_due or one.cleaning.cleaned_age_ms is not None
+            one.cleaning.dirty_ratio
+            or one.cleaning.tombstones_due
+            or one.cleaning.past_retention_bytes
+            or one.cleaning.cleaned_age_ms is not None
         ):
             line(f"{one.topic}: {cleaning(one.cleaning)}.")
         if one.intent is not None:

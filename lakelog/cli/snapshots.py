@@ -98,6 +98,8 @@ def delete(
     target: Any = call.lake([topic], writing=not dry_run).topic(topic)
     planned = target.delete_snapshot(name, dry_run=True)
     if not dry_run:
+        if planned.warning is not None and not call.yes:
+            output.say(f"{topic}: {planned.warning}.")
         call.confirm(f"Delete the snapshot {planned.name or planned.id} of {topic}")
         planned = target.delete_snapshot(name)
     call.answer(planned, told.snapshot_deleted)

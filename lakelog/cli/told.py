@@ -62,6 +62,8 @@ def snapshot_deleted(result: SnapshotDeleted) -> None:
     """One line about a snapshot that went, or would go."""
     name = f"{result.name} ({result.id})" if result.name else result.id
     line(f"{result.topic}: {'would delete' if result.dry_run else 'deleted'} snapshot {name}")
+    if result.warning is not None:
+        say(f"{result.topic}: {result.warning}: lakelog snapshot create {result.topic}")
 
 
 def restored(result: Restored, *, line: Callable[[str], None] = line) -> None:
@@ -142,6 +144,7 @@ def step(topic: str, done: Step) -> str:
 def cleaned(result: Cleaned) -> None:
     """What a clean did, or would do: a line, then one a partition and one a segment from which something goes."""
     done = [f"{count(result.records, 'record')} {'would go' if result.dry_run else 'removed'}"]
+    done += [f"{count(result.past_retention, 'record')} past retention"] * bool(result.past_retention)
     done += [f"{count(getattr(result, name), noun)} {what}" for name, (noun, what) in TOMBSTONES.items() if getattr(result, name)]
     size = f"log {result.octets_before:,} -> {result.octets_after:,} B"
     line(f"{result.topic}: {'would clean' if result.dry_run else 'cleaned'}: {', '.join(done)}; {size}")
@@ -161,6 +164,8 @@ def cleaned(result: Cleaned) -> None:
 
 
 def _segment(segment: SegmentCleaning) -> str:
+    if segment.past_retention:
+        return f"{segment.past_retention} past retention, the whole segment"
     gone = {"superseded": segment.superseded, "tombstones expired": segment.expired, "without a key": segment.unkeyed}
     told = [f"{number} {name}" for name, number in gone.items() if number]
     left = segment.records - segment.dropped

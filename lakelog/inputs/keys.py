@@ -67,7 +67,8 @@ def named(spark: SparkSession, key: Any, kind: DataType) -> NamedKey:
     from pyspark.sql.types import StringType, StructType
 
     if isinstance(kind, StructType) and (not isinstance(key, Mapping) or set(key) != set(kind.names)):
-        raise InvalidRequest(f"key={key!r}: it is a dict of {', '.join(kind.names)}.")
+        fields = ", ".join(f'"{name}": …' for name in kind.names)
+        raise InvalidRequest(f"key={key!r}: a key of this topic has all of these fields: {{{fields}}}.")
     if key is None:
         raise InvalidRequest("key=None: every record of a topic has a key.")
     rows = requested(spark, [{"key": key}], None, Types(kind, StringType())).rows

@@ -56,7 +56,7 @@ def verify(log: TopicLog, snapshots: Snapshots, share: float = 1.0) -> Verified:
     Args:
         log: the topic.
         snapshots: its live ones; where the log begins above its origin, the oldest from whose end it tells everything stands for what is gone.
-            Where deletes beyond each of them have left the log, that is no fault, but nothing is recomputed: the next snapshot makes it possible.
+            Where deletes beyond each of them have left the log, that is no fault, but nothing is recomputed, and ``unproved`` says so.
         share: of the keys that are recomputed.
 
     Cost: the history of the log, one pass over the log for its offsets, one fold of the merged part, one full join with silver.
@@ -69,7 +69,7 @@ def verify(log: TopicLog, snapshots: Snapshots, share: float = 1.0) -> Verified:
     found, end, base = _state_problems(log, snapshots)
     problems += found
     if end is None or (base is None and any(tail.state.start > tail.state.origin for tail in end.tails.values())):
-        return Verified(log.name, records, 0, len(commits), problems, share=0.0)
+        return Verified(log.name, records, 0, len(commits), problems, share=0.0, unproved=None if problems else _unproved(end))
     compared = recompute.compared(log, base[1] if base else None, share)
     told = str(base[0]) if base else None
     return Verified(log.name, records, compared.keys, len(commits), [*problems, *compared.problems], compared.differences, share, told)
@@ -128,5 +128,16 @@ def _uncovered(tails: Mapping[int, Tail], end: LogEnd, snapshots: Sequence[Snaps
     if not gone or positions.covering(states, end.ends(), snapshots):
         return []
     return [
-        f"partition {gone[0].partition}: the log starts at {gone[0].start}, and no snapshot holds what is gone: silver cannot be proved"
+        f"partition {gone[0].partition}: the log starts at {gone[0].start}, and no snapshot holds what is gone: silver cannot be proved."
+        " Take a snapshot of it, if it is sound: what is merged from then on can be proved again"
     ]
+
+
+def _unproved(end: LogEnd | None) -> str | None:
+    gone = [] if end is None else [index for index, tail in sorted(end.tails.items()) if tail.state.start > tail.state.origin]
+    if end is None or not gone:
+        return None
+    return (
+        f"the log of partition {gone[0]} starts at {end.tails[gone[0]].state.start}, and there is no snapshot from whose end on it tells everything:"
+        " the latest table was not recomputed. Take a snapshot: what is merged from then on can be proved"
+    )

@@ -34,6 +34,12 @@ if TYPE_CHECKING:
     from pyspark.sql import Row
 
 
+UNPROVED = (
+    "the log starts above its origin and no snapshot stands for what is gone: the latest table could not be recomputed. Take a snapshot of it, if it"
+    " is sound: what is merged from then on can be proved"
+)
+
+
 def repair(log: TopicLog, snapshots: Snapshots, *, now: int, unfinished: str | None = None) -> Repaired:
     """Look at everything, and mend what is wrong; nothing is changed where nothing is.
 
@@ -159,9 +165,9 @@ def _silver_alone(log: TopicLog, snapshots: Snapshots, *, now: int) -> Repaired:
     for _ in range(ATTEMPTS):
         end = log_end(log, pin=True)
         state.require_writable(log, end)
-        problems = _of_silver(log, end, snapshots)
+        problems, unproved = _of_silver(log, end, snapshots)
         if not problems:
-            return Repaired(log.name, [], [], end.epoch, end.ends(), 0, None)
+            return Repaired(log.name, [], [UNPROVED] if unproved else [], end.epoch, end.ends(), 0, None)
         base, forgotten = _base(log, end, snapshots)
         told = _told(base, end.ends(), forgotten)
         if base is not None:
@@ -176,8 +182,8 @@ def _silver_alone(log: TopicLog, snapshots: Snapshots, *, now: int) -> Repaired:
     raise Conflict(f"{log.name}: merges kept the latest table from being computed anew; try again.")
 
 
-def _of_silver(log: TopicLog, end: LogEnd, snapshots: Snapshots) -> list[str]:
-    """What is wrong with silver, where the log is in order; where nothing stands for what the log lacks, what silver says of itself.
+def _of_silver(log: TopicLog, end: LogEnd, snapshots: Snapshots) -> tuple[list[str], bool]:
+    """What is wrong with silver, where the log is in order; where nothing stands for what the log lacks, what silver says of itself, and True.
 
     Raises:
         LogIncomplete: silver was made under another rule, and the log was cleaned since: it cannot be computed under the present one.
@@ -185,16 +191,16 @@ def _of_silver(log: TopicLog, end: LogEnd, snapshots: Snapshots) -> list[str]:
     try:
         held = progress(log.spark, log.silver, from_rows=True)
         if held.uuid != log.uuid:
-            return [f"silver was made for another topic ({held.uuid})"]
+            return [f"silver was made for another topic ({held.uuid})"], False
         merge.require_reached(log, held, end)
         if held.rule != log.rule:
             state.require_whole(log, log.name, end)
         base = snapshots.base(end, held)
         if base is None and any(tail.state.start > tail.state.origin for tail in end.tails.values()):
-            return []
-        return recompute.compared(log, base[1] if base else None).problems
+            return [], True
+        return recompute.compared(log, base[1] if base else None).problems, False
     except (Damaged, NotFound) as error:
-        return [str(error)]
+        return [str(error)], False
 
 
 def _batches_without_row(log: TopicLog) -> list[Row]:

@@ -13,6 +13,7 @@ from lakelog.latest.progress import progress
 from lakelog.log.notes import WHOLE_HISTORY, foreign_commits, since_repair
 from lakelog.log.state import require_writable
 from lakelog.log.tail import LogEnd, log_end, true_end
+from lakelog.model import positions
 from lakelog.model.log_state import RESTORE
 from lakelog.model.snapshot_id import Keep, expired, keep_ms
 from lakelog.model.topic_log import TopicLog
@@ -121,15 +122,19 @@ class SnapshotVerbs:
         Raises:
             NotFound: there is none (SNAPSHOT_NOT_FOUND); lists what there is.
 
-        Cost: a small commit on the lake's registry; a copy's files go with the next `maintain`.
+        Gives: what was deleted, with a ``warning`` where no other snapshot holds what the log no longer does: then nobody can recompute the latest
+        table (`Topic.verify`) until the next snapshot is taken.
+
+        Cost: a look at the registry, a small commit on it; a copy's files go with the next `maintain`.
         """
         self.refresh()
         entry = point.named(self.log, name)
+        # A restore that was cut off may need it.
+        end = log_end(self.log) if dry_run else self._ready()
+        warning = self._stands_on(entry, end)
         if not dry_run:
-            # A restore that was cut off may need it.
-            self._ready()
             self._remove([entry])
-        return SnapshotDeleted(self.name, entry.id.text, entry.name, dry_run)
+        return SnapshotDeleted(self.name, entry.id.text, entry.name, dry_run, warning)
 
     def expire_snapshots(self, *, dry_run: bool = False) -> list[SnapshotDeleted]:
         """Delete the snapshots whose time is over: names whose keep has ended, others by ``snapshot.retention.ms`` and ``.count``.
@@ -151,6 +156,20 @@ class SnapshotVerbs:
         if not dry_run:
             self._remove(gone)
         return [SnapshotDeleted(self.name, one.id.text, one.name, dry_run) for one in gone]
+
+    def _stands_on(self, entry: Entry, end: LogEnd) -> str | None:
+        """What to say where the log begins above its origin, and this snapshot alone holds what lies below."""
+        states = {index: tail.state for index, tail in end.tails.items()}
+        if all(one.start <= one.origin for one in states.values()):
+            return None
+        held = registry.entries(self.log.spark, self.log.root, self.log.uuid)
+        others = [point.place_of(one) for one in held if one.key != entry.key]
+        if positions.covering(states, end.ends(), others) or not positions.covering(states, end.ends(), [point.place_of(entry)]):
+            return None
+        return (
+            "the log begins above its origin, and no other snapshot holds what lies below: verify cannot recompute the latest table, nor repair"
+            " compute it anew, until the next one is taken"
+        )
 
     def _remove(self, gone: Sequence[Entry]) -> None:
         """Take entries out of the registry, and in a catalog the copies that nothing needs any more; under a path `maintain` finds those."""

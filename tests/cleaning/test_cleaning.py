@@ -107,12 +107,27 @@ def test_old_segments_go_by_retention_unless_somebody_needs_them(lake: Lake, clo
 
     dry = topic.clean(dry_run=True)
     assert [(one.from_start, one.to_start) for one in dry.partitions] == [(0, 2)]
-    assert topic.status().partitions[0].log_start_offset == 0
-    topic.clean()
+    status = topic.status()
+    assert (status.partitions[0].log_start_offset, status.cleaning.past_retention_bytes) == (0, 3)
+    assert status.cleaning.to_clean == "3 octets past retention"
+    done = topic.clean()
+    for one in (dry, done):
+        assert (one.records, one.past_retention, one.octets_before, one.octets_after) == (0, 2, 5, 2)
+        assert [(part.base, part.end, part.past_retention) for part in one.partitions[0].segments] == [(0, 2, 2), (2, 3, 0)]
+    assert topic.status().cleaning.past_retention_bytes == 0
+    verified = topic.verify()
+    assert (verified.ok, verified.keys, verified.share) == (True, 0, 0.0), "nothing stands for what is gone"
+    assert "was not recomputed. Take a snapshot" in verified.unproved
+    assert "could not be recomputed" in topic.repair().done[0]
+    topic.snapshot("base")
+    topic.append([{"key": b"d", "value": b"1"}])
+    topic.merge()
+    assert (topic.verify().keys, topic.verify().unproved) == (3, None), "from the snapshot on all is proved"
+    assert "no other snapshot holds" in topic.delete_snapshot("base", dry_run=True).warning
 
-    assert [row["offset"] for row in topic.read().collect()] == [2]
+    assert [row["offset"] for row in topic.read().collect()] == [2, 3]
     assert topic.status().partitions[0].log_start_offset == 2
-    assert set(latest(topic)) == {b"b", b"c"}, "the latest table stays"
+    assert set(latest(topic)) == {b"b", b"c", b"d"}, "the latest table stays"
     with pytest.raises(OffsetOutOfRange):
         topic.read(offset=0).collect()
 
@@ -250,3 +265,36 @@ def test_who_holds_what_a_superseded_barrier_deleted_begins_anew_once_the_barrie
     assert topic.validate(position).snapshot == "later"
     assert topic.truncate("later").to_offsets == {0: 3}
     assert [row["v"] for row in topic.latest().collect()] == [3]
+
+
+@pytest.mark.long
+def test_a_version_is_not_forgotten_while_the_log_holds_a_record_behind_it(lake: Lake, clock: Clock) -> None:
+    """Or a fold of the log, and a repair, would bring the deleted key back; once the record has left the log the version is forgotten too."""
+    config = {"compaction.strategy": "timestamp", "delete.retention.ms": 0, "tombstone.version.retention.ms": DAY}
+    topic = lake.create_topic("t", key="STRING", value="INT", config=config)
+    topic.append(
+        [
+            {"key": "ann", "value": 1, "timestamp": 1},
+            {"key": "ann", "tombstone": True, "timestamp": 3},
+            {"key": "bob", "value": 1, "timestamp": 1},
+        ]
+    )
+    topic.append([{"key": "eve", "value": 1, "timestamp": 1}, {"key": "eve", "tombstone": True, "timestamp": 3}])
+    topic.roll()
+    topic.clean(force=True)
+    clock.tick(1)
+    topic.append([{"key": "ann", "value": 2, "timestamp": 2}])
+    assert topic.merge().late == 1
+    assert topic.clean(force=True).expired == 2
+    for _ in range(2):
+        clock.tick(2 * DAY)
+        planned, done = topic.clean(dry_run=True, force=True), topic.clean(force=True)
+        assert planned.forgotten == done.forgotten
+        assert topic.verify().problems == [], "the late record of ann lies in the active segment"
+    (explained,) = topic.explain("ann").partitions
+    assert [(one.offset, one.reason) for one in explained.records if one.in_log] == [(5, "older-version")]
+    topic.roll()
+    done = topic.clean(force=True)
+    assert (done.records, done.forgotten) == (1, 1)
+    assert topic.repair().problems == [] and topic.verify().problems == []
+    assert {row["key"] for row in topic.latest().collect()} == {"bob"}

@@ -27,8 +27,8 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "native": ("rows", "commits", "table", "log", "latest", "snapshots", "lag", "topic", "query"),
     "transfer": ("manifest", "export", "load"),
     "cleaning": (
-        "plan", "checkpoint", "segments", "winners", "dropping", "tombstones", "clean", "retention", "roll", "contest", "explain", "receipt",
-        "verbs",
+        "plan", "checkpoint", "segments", "forgetting", "winners", "dropping", "tombstones", "clean", "retention", "roll", "contest", "explain",
+        "receipt", "verbs",
     ),
     "operations": ("create", "configure", "delete", "replay", "repair", "upgrade", "truncate", "quotes", "erase", "intents"),
     "readers": ("validate", "read", "bootstrap", "positions", "lag"),
@@ -67,6 +67,7 @@ COLLECTORS = (
     "log.tail", "log.tokens", "log.ledger", "log.withdrawn", "log.conditions", "log.inspection", "log.bronze", "log.bulk",
     "latest.compare", "latest.fill", "latest.progress", "latest.upsert", "latest.status", "latest.recompute", "operations.repair",
     "operations.truncate", "cleaning.checkpoint", "cleaning.segments", "cleaning.winners", "cleaning.dropping", "cleaning.explain",
+    "cleaning.forgetting",
     "readers.read", "readers.positions", "readers.lag",
     "snapshots.registry", "snapshots.plan", "snapshots.point", "log.extent",
     "quality.quarantine", "quality.verdicts", "quality.merge_gate", "quality.audit", "quality.profile", "quality.requeue",
