@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Annotated, Any
 
 import typer
@@ -10,7 +11,7 @@ from lakelog.cli import output, told
 from lakelog.cli.context import Call, Form, Limit, Name, verb
 from lakelog.cli.input import key_of
 from lakelog.errors import GateFailed, InvalidRequest
-from lakelog.model.point_in_time import moment
+from lakelog.model.point_in_time import TIME, moment
 
 quarantine = typer.Typer(help="List, requeue and drop records that are not in the log.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -63,6 +64,19 @@ def check(
     return None
 
 
+def _time(name: str, text: str | None) -> datetime.datetime | None:
+    """A bound of time; it may lie in the future."""
+    if text is None:
+        return None
+    try:
+        found = moment(text)
+    except InvalidRequest:
+        found = None
+    if not isinstance(found, datetime.datetime):
+        raise InvalidRequest(f"--{name} {text}: it is no time like {TIME}.")
+    return found
+
+
 @verb(quarantine, "list", example="lakelog quarantine list orders")
 def list_quarantine(
     call: Call,
@@ -81,11 +95,10 @@ def list_quarantine(
 
     output.check_form(format)
     source = call.lake([topic]).topic(topic)
-    now = source.clock()
-    times = {name: None if text is None else moment(text, now=now) for name, text in (("since", since), ("until", until))}
+    times = {name: _time(name, text) for name, text in (("since", since), ("until", until))}
     shown = [*SHOWN[:6], *SHOWN[10:13], "outcome", "closed_at", "note"] if closed else list(SHOWN)
     with door(topic):
-        found: Any = source.quarantined(rule=rule, closed=closed, **times)  # type: ignore[arg-type]
+        found: Any = source.quarantined(rule=rule, closed=closed, **times)
         rows.frame(found.orderBy(*ORDER).select(*shown), format, limit=limit, whole=call.json)
 
 

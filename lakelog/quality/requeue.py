@@ -22,6 +22,7 @@ from lakelog.log.append import AppendOptions
 from lakelog.log.tail import log_end
 from lakelog.log.terms import LOG_MOVED
 from lakelog.log.tokens import Token
+from lakelog.model.records import flat_columns
 from lakelog.model.topic_log import TopicLog
 from lakelog.quality import quarantine, rivals
 from lakelog.quality.conditions import first_line
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Append = Callable[[Any, AppendOptions], Appended]
+# The rules of records that are none, and of those whose time is none.
+INVALID, INVALID_TIME = "INVALID_RECORD", "INVALID_TIMESTAMP"
 # So often the log may be written to while a requeue looks at it.
 ATTEMPTS = 10
 
@@ -49,11 +52,30 @@ class Mending:
             return self.fix.text()
         return f"corrected by {self.corrected}" if isinstance(self.corrected, str) else "corrected"
 
+    def _require_readable(self, log: TopicLog, rows: DataFrame) -> None:
+        """Refuse records that could not be read, unless all of them is said anew: of what they were only ``raw`` is certain."""
+        from pyspark.sql import functions as F
+
+        said = set(self.fix.expressions)
+        whole = {name for name, _, _ in flat_columns(log.types.key, log.types.value)} | {"_tombstone"}
+        unread = [INVALID] * (not whole <= said) + [INVALID_TIME] * ("_timestamp" not in said)
+        if not unread:
+            return
+        left = rows.filter(F.arrays_overlap(F.coalesce("rules", F.array().cast("array<string>")), F.array(*map(F.lit, unread))))
+        found = left.agg(F.count(F.lit(1)).alias("n"), F.min("reason").alias("reason")).collect()[0]
+        if found["n"]:
+            raise InvalidRequest(
+                f"{log.name}: {found['n']} of the chosen records could not be read, for example: {found['reason']}. What is shown of them beside raw"
+                " is what was left of the input, and is no record. Nothing was written. Give the records anew (corrected), or choose others (rule,"
+                f" key); a fix of them sets every column ({', '.join(sorted(whole))}), of those with an INVALID_TIMESTAMP _timestamp.",
+                name="INVALID_RECORD",
+            )
+
     def applied(self, log: TopicLog, rows: DataFrame, now: int) -> DataFrame:
         """The mended records, with the other columns of their rows, and ``old_partition``: the one that they were in.
 
         Raises:
-            InvalidRequest: the corrected records are not as many as were chosen.
+            InvalidRequest: the corrected records are not as many as were chosen; the fix leaves something of a record that could not be read.
             InvalidRecords: some of them are none.
         """
         from pyspark.sql import Window
@@ -61,6 +83,7 @@ class Mending:
 
         rows = rows.withColumn("old_partition", F.col("partition"))
         if self.corrected is None:
+            self._require_readable(log, rows)
             return self.fix.applied(log, rows, now)
         count = rows.count()
         request = requested(log.spark, self.corrected, FileOptions(), log.types)
@@ -159,7 +182,7 @@ def _appended(
             shown = f"{', '.join(keys[:20])}{', …' if len(keys) > 20 else ''}"
             raise Refused(
                 f"{log.name}: {len(keys)} of the records' keys have newer records, which they would overwrite: {shown}. Nothing was written."
-                " Choose others (rule, key), drop these, or ask for it: requeue(…, overwrite=True).",
+                " Choose others (rule, key), drop these, or ask for it: the same with overwrite=True.",
                 name="WOULD_OVERWRITE", expected=None, actual=None, keys=keys,
             )  # fmt: skip
         records = mended.orderBy(*["old_partition" if name == "partition" else name for name in ORDER]).select(*RECORD)

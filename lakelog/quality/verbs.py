@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from lakelog.delta import tables
 from lakelog.errors import InvalidRequest
 from lakelog.inputs.sources import FileOptions
 from lakelog.log.append import AppendOptions
 from lakelog.log.rows import RECORD_COLUMNS
 from lakelog.log.tail import LogEnd
+from lakelog.model.config import did_you_mean
 from lakelog.model.topic_log import TopicLog
 from lakelog.quality import audit, folder, pages, profile, quarantine, requeue, rivals, verdicts
 from lakelog.quality.gate import AppendGate
@@ -195,14 +197,33 @@ class QualityVerbs:
             return chosen.of(quarantine.rows(log), log.types.key)
 
         if dry_run:
-            return self._would_requeue(rows(), mending)
+            return self._would_requeue(rows(), mending, rule)
         count, offsets, keys = requeue.requeue(log, rows, mending, self._requeued, overwrite=overwrite, now=self.clock)
+        if not count:
+            self._require_known(rule)
         LOGGER.info("%s: requeued %d records at %s", self.name, count, offsets)
         return Requeued(self.name, count, dict(offsets), False, keys)
 
-    def _would_requeue(self, rows: DataFrame, mending: Mending) -> Requeued:
+    def _require_known(self, rule: str | None) -> None:
+        """Refuse the name of a rule of which the quarantine knows nothing, but of one that is nearly called so."""
+        from pyspark.sql import functions as F
+
+        if rule is None or not quarantine.exists(self.log):
+            return
+        kept = tables.read(self.log.spark, self.log.quarantine).select(F.explode("rules").alias("rule")).distinct()
+        with tables.door(self.log.quarantine):
+            known = sorted(row["rule"] for row in kept.collect())
+        near = "" if rule in known else did_you_mean(rule, known)
+        if near:
+            raise InvalidRequest(
+                f"{self.name}: no record of the quarantine broke {rule!r}.{near} Rules that were broken: {', '.join(known)}."
+            )
+
+    def _would_requeue(self, rows: DataFrame, mending: Mending, rule: str | None) -> Requeued:
         """What a requeue would do."""
         log, count = self.log, rows.count()
+        if not count:
+            self._require_known(rule)
         keys = rivals.newer(log, mending.applied(log, rows, self.clock()), self._ready(pin=True)) if count else []
         return Requeued(self.name, count, {}, True, keys)
 
@@ -259,6 +280,8 @@ class QualityVerbs:
         if not dry_run:
             requeue.settled(log, rows, self._requeued, now=self.clock)
         count = rows().count()
+        if not count:
+            self._require_known(rule)
         if not dry_run and count:
             quarantine.close(log, rows(), quarantine.DROPPED, note=reason.strip(), token=None, now=self.clock())
             LOGGER.info("%s: dropped %d records of the quarantine: %s", self.name, count, reason)

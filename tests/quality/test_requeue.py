@@ -97,3 +97,34 @@ def test_in_several_partitions_newer_is_what_stands_behind_in_the_same_one(lake:
         orders.requeue(fix={"amount": "abs(amount)"})
     assert error.value.details["keys"] == ["10", "20"]
     assert orders.requeue(key=30, fix={"amount": "3"}).offsets == {0: (4, 5)}
+
+
+@pytest.mark.long
+def test_what_could_not_be_read_never_comes_back_as_what_was_left_of_it(lake: Lake, tmp_path: Path) -> None:
+    """A text where a number belongs is no delete, and 1.5 is not 1: such records are given anew, or all of each is said."""
+    suites = write(tmp_path / "suites", "stock", append=[rows("positive", "_tombstone OR value > 0")])
+    config = {"quality.suites": suites, "quality.on.failure": "quarantine"}
+    topic = lake.create_topic("stock", key="STRING", value="INT", config=config)
+    topic.append([{"key": "kiwi", "value": 7}, {"key": "fig", "value": 9}, {"key": "nut", "value": 1}])
+    (tmp_path / "delivery.ndjson").write_text(
+        '{"key":"kiwi","value":"many"}\n{"key":"fig","value":1.5}\nno json\n{"key":"nut","value":3,"timestamp":1e18}\n'
+    )
+    assert topic.append(tmp_path / "delivery.ndjson").quarantined == 4
+    for fix in (None, {"value": "5"}, {"key": "coalesce(key, 'nut')", "_timestamp": "now()"}):
+        for dry_run in (True, False):
+            with pytest.raises(
+                InvalidRequest, match=r"3 of the chosen records could not be read, .* sets every column \(_tombstone, key, value\)"
+            ):
+                topic.requeue(rule="INVALID_RECORD", fix=fix, dry_run=dry_run)
+    with pytest.raises(InvalidRequest, match="1 of the chosen records could not be read"):
+        topic.requeue(rule="INVALID_TIMESTAMP", fix={"value": "3"})
+    assert topic.requeue(rule="INVALID_TIMESTAMP", fix={"_timestamp": "timestamp_millis(5)"}).records == 1
+    known = {"key": "get_json_object(_raw, '$.key')", "value": "6", "_tombstone": "false"}
+    assert topic.requeue(key="kiwi", fix=known).records == 1
+    for verb in (topic.requeue, lambda **more: topic.drop("known", **more)):
+        with pytest.raises(InvalidRequest, match="Did you mean INVALID_RECORD"):
+            verb(rule="INVALID_RECRD")
+    assert topic.requeue(rule="INVALID_RECORD", corrected=[{"key": "fig", "value": 2}, {"key": "new", "value": 1}]).records == 2
+    topic.merge()
+    assert {row["key"]: row["value"] for row in topic.latest().collect()} == {"kiwi": 6, "fig": 2, "nut": 3, "new": 1}
+    assert topic.deleted().count() == 0
