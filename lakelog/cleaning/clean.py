@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakelog.cleaning import dropping, forgetting, segments, winners
 from lakelog.cleaning.dropping import Drops
 from lakelog.cleaning.plan import Decision, PartitionLog, Segment, decide, groups
+from lakelog.cleaning.planned import Plan
 from lakelog.cleaning.segments import Segments
 from lakelog.cleaning.tombstones import Tombstones
-from lakelog.cleaning_results import Cleaned, PartitionCleaning, SegmentCleaning
 from lakelog.delta import frames
 from lakelog.errors import Conflict, LakelogError
 from lakelog.latest.progress import Progress, progress
@@ -33,96 +33,6 @@ if TYPE_CHECKING:
 ATTEMPTS = 20
 # Octets of records that one commit rewrites at most, or one segment: on a local disk other writers wait so long.
 GROUP_OCTETS = 64 << 20
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What a clean does: by partition the log, the decision, and what goes from its segments; what becomes of silver's tombstones.
-
-    ``withheld``: remembered versions that are due and stay (`forgetting`); ``merged``: partition to the offset up to which the latest table was.
-    """
-
-    end: LogEnd
-    held: Segments
-    decisions: Mapping[int, Decision]
-    drops: Mapping[tuple[int, int], Drops]
-    figures: Mapping[int, Mapping[str, int]]
-    now: int
-    withheld: Mapping[int, Sequence[int]] | None
-    merged: Mapping[int, int]
-
-    @property
-    def to(self) -> dict[int, int]:
-        """Of the selected partitions, the end of the cleanable part."""
-        return {index: one.to for index, one in self.decisions.items() if one.selected}
-
-    def count(self, name: str) -> int:
-        """How many of silver's tombstones are ``expired``, ``stamped`` or ``forgotten``."""
-        return sum(one[name] for one in self.figures.values())
-
-    def going(self, partition: int) -> list[Segment]:
-        """The segments from which something goes."""
-        return [one for one in self.held.logs[partition].segments if (partition, one.base) in self.drops]
-
-    def result(
-        self,
-        topic: str,
-        *,
-        dry_run: bool,
-        starts: Mapping[int, int],
-        retired: Mapping[int, Sequence[Segment]],
-        errors: Mapping[int, LakelogError],
-        blocked: Mapping[int, list[str]],
-    ) -> Cleaned:
-        """The plan as the answer of a clean.
-
-        Args:
-            topic: its name.
-            dry_run: nothing was done.
-            starts: the log starts before retention.
-            retired: partition to the segments that go with it as a whole.
-            errors: partition to what stopped its cleaning.
-            blocked: partition to who needs what retention would drop.
-        """
-        logs = self.held.logs
-        partitions = [
-            PartitionCleaning(
-                index, one.selected, one.reason, one.first_dirty, one.to if one.selected else one.first_dirty, starts[index], logs[index].start,
-                one.clean_octets, one.cleanable_octets, round(one.dirty_ratio, 6), one.delay_ms,
-                [*_retired(retired.get(index, [])), *self._segments(logs[index], one)],
-                blocked.get(index, []), None if index not in errors else str(errors[index]), None if index not in errors else errors[index].exit_code,
-            )
-            for index, one in sorted(self.decisions.items())
-        ]  # fmt: skip
-        before = sum(one.octets for log in logs.values() for one in log.segments if one.end > log.start)
-        after = before - sum(one.octets for one in self.drops.values())
-        before += sum(one.octets for gone in retired.values() for one in gone)
-        last = max((mark.at for mark in self.held.checkpoints.values() if mark.sequence), default=None)
-        return Cleaned(
-            topic, dry_run, partitions, self.count("stamped"), self.count("expired"), self.count("forgotten"), before, after,
-            None if last is None else self.now - last,
-        )  # fmt: skip
-
-    def _segments(self, log: PartitionLog, decision: Decision) -> list[SegmentCleaning]:
-        found = []
-        for one in log.segments:
-            if one.end <= log.start:
-                continue
-            gone = self.drops.get((log.partition, one.base), Drops())
-            found.append(
-                SegmentCleaning(
-                    one.base, one.end, one.records, one.octets, decision.why_not(one, log.active), gone.superseded, gone.expired, gone.unkeyed,
-                    gone.octets,
-                )
-            )  # fmt: skip
-        return found
-
-
-def _retired(gone: Sequence[Segment]) -> list[SegmentCleaning]:
-    return [
-        SegmentCleaning(one.base, one.end, one.records, one.octets, None, dropped_octets=one.octets, past_retention=one.records)
-        for one in gone
-    ]
 
 
 def plan(

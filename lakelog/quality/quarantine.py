@@ -49,6 +49,15 @@ CONTENT = ("key", "value", "headers", "raw")
 SKIPPING = {"delta.dataSkippingStatsColumns": "partition,offset,timestamp,time"}
 
 
+def broken_rules(log: TopicLog) -> list[str]:
+    """The rules that records of a quarantine broke, of those that have left it too. Cost: one small Spark job."""
+    from pyspark.sql import functions as F
+
+    kept = tables.read(log.spark, log.quarantine).select(F.explode("rules").alias("rule")).distinct()
+    with tables.door(log.quarantine):
+        return sorted(row["rule"] for row in kept.collect())
+
+
 def put(log: TopicLog, leave: Mapping[int, int], *, source: str, now: int) -> None:
     """Copy the log's records at and beyond an offset of each partition into the quarantine; again with the same source, and nothing changes.
 

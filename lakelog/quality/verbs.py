@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from lakelog.delta import tables
 from lakelog.errors import InvalidRequest
 from lakelog.inputs.sources import FileOptions
 from lakelog.log.append import AppendOptions
@@ -206,13 +205,9 @@ class QualityVerbs:
 
     def _require_known(self, rule: str | None) -> None:
         """Refuse the name of a rule of which the quarantine knows nothing, but of one that is nearly called so."""
-        from pyspark.sql import functions as F
-
         if rule is None or not quarantine.exists(self.log):
             return
-        kept = tables.read(self.log.spark, self.log.quarantine).select(F.explode("rules").alias("rule")).distinct()
-        with tables.door(self.log.quarantine):
-            known = sorted(row["rule"] for row in kept.collect())
+        known = quarantine.broken_rules(self.log)
         near = "" if rule in known else did_you_mean(rule, known)
         if near:
             raise InvalidRequest(

@@ -27,8 +27,8 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "native": ("rows", "commits", "table", "log", "latest", "snapshots", "lag", "topic", "query"),
     "transfer": ("manifest", "export", "load"),
     "cleaning": (
-        "plan", "checkpoint", "segments", "forgetting", "winners", "dropping", "tombstones", "clean", "retention", "roll", "contest", "explain",
-        "receipt", "verbs",
+        "plan", "checkpoint", "segments", "forgetting", "winners", "dropping", "tombstones", "planned", "clean", "retention", "roll", "contest",
+        "explain", "receipt", "verbs",
     ),
     "operations": ("create", "configure", "delete", "replay", "repair", "upgrade", "truncate", "quotes", "erase", "intents"),
     "readers": ("validate", "read", "bootstrap", "positions", "lag"),
