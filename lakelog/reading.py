@@ -207,7 +207,7 @@ class LogReading(ABC):
         self.refresh()
         held = bootstrap.current(self.log)
         place = None if snapshot is None else self._place(snapshot)
-        return bootstrap.bootstrap(self.log, self._now(), held, place, lambda found: self.rows(found.point))
+        return bootstrap.bootstrap(self.log, self._now(), held, place, lambda found: point.rows_to_read_on(self.log, found.point))
 
     def offset_for(self, at: str | datetime.datetime) -> Position:
         """The position before the first record of each partition whose timestamp is at or after a time; its log end where there is none.

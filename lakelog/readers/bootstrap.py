@@ -31,7 +31,8 @@ class Bootstrap:
     Attributes:
         version: silver's.
         position: where the log goes on.
-        rows: silver's rows of that version as stored, with their ``version`` and the tombstones.
+        rows: silver's rows of that version as stored, with their ``version``, and all tombstones: of a deleted key whose tombstone has expired,
+            the remembered version, without value and headers.
         latest: the live rows as people see them.
         snapshot: its name, where one was asked for.
     """

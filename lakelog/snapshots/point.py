@@ -115,6 +115,11 @@ def rows(log: TopicLog, point: Point) -> DataFrame:
     return silver.without_control(log, stored(log, find(log, point)))
 
 
+def rows_to_read_on(log: TopicLog, point: Point) -> DataFrame:
+    """`rows`, with the versions of deleted keys whose tombstones have expired, as tombstones without value and headers: a late record loses to them."""
+    return silver.with_remembered(log, stored(log, find(log, point))).drop("control")
+
+
 def diff(log: TopicLog, before: Point, after: Point) -> DataFrame:
     """The live rows that differ between two points: a row per (partition, key) that was added, changed or removed.
 

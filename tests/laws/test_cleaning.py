@@ -73,7 +73,7 @@ class Cleaned:
     def begin_to_read(self) -> None:
         """A reader loads the latest table as it is."""
         begin = self.topic.bootstrap()
-        self.held, self.position = loaded(begin.rows), dict(begin.position.offsets)
+        self.held, self.position = loaded(begin.rows, self.kind.rule), dict(begin.position.offsets)
 
     def read_on(self) -> int:
         """In partitions whose log tells everything from the reader's position on, it ends with the model's live rows. Returns how many those are."""
@@ -107,21 +107,22 @@ class Cleaned:
 
 
 @pytest.mark.long
-def test_of_random_histories_cleaned_at_moving_clocks_the_latest_table_is_that_of_the_full_log(lake: Lake, clock: Clock) -> None:
-    expired = late = twice = told = 0
-    for number, kind in enumerate(KINDS):
-        dice, topic = random.Random(number), Cleaned(lake, clock, kind)
-        for step in range(STEPS):
-            if step == STEPS // 2:
-                topic.begin_to_read()
-            topic.append(dice)
-            clock.now += dice.choice([1, DAY // 2, DAY, 2 * DAY])
-            if dice.random() < 0.4:
-                topic.merge()
-            if dice.random() < 0.8:
-                topic.clean()
-        told += topic.read_on()
-        topic.end()
-        expired, late = expired + len(topic.expired), late + len(topic.late)
-        twice += sum(count >= 2 for count in topic.cleans.values())
-    assert min(expired, late, twice) >= 50 and told >= 20, (expired, late, twice, told)
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_of_random_histories_cleaned_at_moving_clocks_the_latest_table_is_that_of_the_full_log(
+    kind: Kind, lake: Lake, clock: Clock
+) -> None:
+    dice, topic = random.Random(KINDS.index(kind)), Cleaned(lake, clock, kind)
+    for step in range(STEPS):
+        if step == STEPS // 2:
+            topic.begin_to_read()
+        topic.append(dice)
+        clock.now += dice.choice([1, DAY // 2, DAY, 2 * DAY])
+        if dice.random() < 0.4:
+            topic.merge()
+        if dice.random() < 0.8:
+            topic.clean()
+    told = topic.read_on()
+    topic.end()
+    twice = sum(count >= 2 for count in topic.cleans.values())
+    assert min(len(topic.expired), twice) >= 8 and told > 0, (topic.expired, twice, told)
+    assert topic.late or kind.rule.strategy == "offset", "no record was late after a delete that had expired"
