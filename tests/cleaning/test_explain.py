@@ -93,7 +93,7 @@ def test_every_record_of_a_key_is_told_with_what_becomes_of_it(lake: Lake, clock
     merged = topic.merge()
     assert merged.late_after_delete == 1, "as it was told"
 
-    for wrong, says in ((7, "dict of id, region"), ({"id": "x", "region": "a"}, "id"), (None, "dict of")):
+    for wrong, says in ((7, "all of these fields"), ({"id": "x", "region": "a"}, "id"), (None, "all of these fields")):
         with pytest.raises(InvalidRequest, match=says):
             topic.explain(wrong)
     with pytest.raises(InvalidRequest, match="cleanup.policy is no setting of the ordering rule"):
