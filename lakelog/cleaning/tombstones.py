@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lakelog.delta import frames, tables
 from lakelog.latest.silver import REMEMBERED
-from lakelog.model.names import literal
+from lakelog.model.names import listed, literal
 from lakelog.model.topic_log import TopicLog
 
 # No horizon lies beyond: the last millisecond of the year 9999, which every reader can show.
 LAST_MS = 253_402_300_799_999
-
-
-def listed(numbers: Iterable[int]) -> str:
-    """Numbers as SQL lists them."""
-    return ", ".join(map(str, numbers))
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lakelog.errors import InvalidRequest
@@ -15,6 +16,11 @@ RESERVED_ENDINGS = ("_bronze", "_silver", "_quarantine", "_deleted", "_log", "_f
 def quoted(name: str) -> str:
     """A name as one quoted SQL identifier."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def listed(numbers: Iterable[int]) -> str:
+    """Numbers as SQL lists them."""
+    return ", ".join(map(str, numbers))
 
 
 def literal(text: str) -> str:

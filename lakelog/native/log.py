@@ -11,6 +11,7 @@ from lakelog.log.notes import newest_note
 from lakelog.log.rows import CLEANER_SEGMENT, RECORD_COLUMNS, STATE_SEGMENT
 from lakelog.log.tail import LogEnd, clusters, tails_of
 from lakelog.model.kinds import Kind, struct
+from lakelog.model.names import listed
 from lakelog.model.segments import Tail
 from lakelog.native.rows import Rows, shaped
 from lakelog.native.table import Table
@@ -48,7 +49,7 @@ def _tails(table: Table, partitions: Sequence[int], hints: Mapping[int, int]) ->
     """The tails as their newest rows say."""
     states = table.records(
         f'SELECT "partition", "offset", "epoch", "batch", "control" FROM t WHERE "segment" = {STATE_SEGMENT}'
-        f' AND "partition" IN ({_listed(partitions)}) AND "control" IS NOT NULL'
+        f' AND "partition" IN ({listed(partitions)}) AND "control" IS NOT NULL'
     )
     newest: dict[int, tuple[Any, ...]] = {}
     for row in states:
@@ -61,7 +62,7 @@ def _tails(table: Table, partitions: Sequence[int], hints: Mapping[int, int]) ->
         for index, (_, epoch, batch, control) in newest.items()
     ]
     for least, group in clusters({index: hints.get(index, 0) for index in partitions}):
-        behind = f'FROM t WHERE "partition" IN ({_listed(group)}) AND "segment" >= 0 AND "offset" >= {least - 1}'
+        behind = f'FROM t WHERE "partition" IN ({listed(group)}) AND "segment" >= 0 AND "offset" >= {least - 1}'
         tops = table.records(f'SELECT "partition", max("offset") AS top {behind} GROUP BY "partition"')
         last: dict[int, dict[str, Any]] = {}
         for row in table.records(f'SELECT "partition", "offset", "segment", "batch", "control" {behind} AND "control" IS NOT NULL'):
@@ -74,10 +75,6 @@ def _tails(table: Table, partitions: Sequence[int], hints: Mapping[int, int]) ->
 
 def _place(row: Mapping[str, Any]) -> tuple[int, int, str, str]:
     return row["offset"], row["segment"], row["batch"] or "", row["control"]
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers))
 
 
 def require_partition(table: Table, partition: int, partitions: int) -> None:
