@@ -42,17 +42,20 @@ def watching(doing: str, spark: SparkSession, *, of: str = "records") -> Iterato
     ]
     with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
         line = shown.add_task(doing, total=None, told="")
-        ended, counted = threading.Event(), threading.Event()
+        ended, counted, one = threading.Event(), threading.Event(), threading.Lock()
 
         def tell(done: int, total: int) -> None:
-            counted.set()
-            shown.update(line, completed=done, total=total, told=f"{done:,} of {total:,} {of}")
+            with one:
+                counted.set()
+                shown.update(line, completed=done, total=total, told=f"{done:,} of {total:,} {of}")
 
         def watch() -> None:
             while not ended.wait(EVERY):
                 tasks = None if counted.is_set() else running_tasks(spark)
-                if tasks is not None:
-                    shown.update(line, completed=tasks[0], total=tasks[1], told=f"{tasks[0]} of {tasks[1]} tasks")
+                with one:
+                    # What is told while Spark was asked stays.
+                    if tasks is not None and not counted.is_set():
+                        shown.update(line, completed=tasks[0], total=tasks[1], told=f"{tasks[0]} of {tasks[1]} tasks")
 
         watcher = threading.Thread(target=watch, daemon=True)
         watcher.start()

@@ -146,7 +146,9 @@ def test_the_ledger_names_a_step_by_what_it_follows_on() -> None:
     step = offsets.next_step(SOURCE, {0: 3, 1: 0}, {0: 12, 1: 4})
     assert step is not None
     first, other = offsets.entry({}, step), offsets.entry({0: 3}, step)
-    assert (first.name, other.name) == ("start", "0:3") and first.more == {"to": {"0": 12, "1": 4}}
+    assert (first.name, other.name) == ("start", "0:3")
+    assert first.more == {"from": {"0": 3, "1": 0}, "to": {"0": 12, "1": 4}}
+    assert other.more == {"from": {"1": 0}, "to": {"0": 12, "1": 4}}, "where a partition was begun is said once, by the step that begins it"
     entries = {one.name: one for one in (first, other, Entry("x", 0, "", more={"to": {"0": 20}}))}
     assert (offsets.taken(entries), offsets.taken({})) == ({0: 20, 1: 4}, {})
 
