@@ -123,7 +123,8 @@ def require_deletable(log: TopicLog, end: LogEnd, held: Held, partition: int, of
     blocked = allowed(end, {partition: wanted}, held).blocked.get(partition)
     if blocked:
         raise Refused(
-            f"{log.name}: the log is still needed below offset {wanted} of partition {partition}: {'; '.join(blocked)}. Nothing was changed.",
+            f"{log.name}: the log is still needed below offset {wanted} of partition {partition}: {'; '.join(blocked)}. Nothing was changed."
+            " Wait until the groups have moved on or take their registration away (forget), or delete the snapshots (delete_snapshot).",
             name="LOG_HELD", expected=tail.state.start, actual=wanted, blockers=blocked,
         )  # fmt: skip
     return max(wanted, tail.state.start)

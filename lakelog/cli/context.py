@@ -90,6 +90,11 @@ class Call:
         else:
             text(result)
 
+    @property
+    def asks(self) -> bool:
+        """Whether `confirm` will ask somebody, who wants to see first what would be done."""
+        return not self.yes and sys.stdin.isatty()
+
     def confirm(self, what: str) -> None:
         """Ask before something is destroyed.
 

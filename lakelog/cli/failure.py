@@ -32,6 +32,8 @@ WORDS: tuple[tuple[str, str], ...] = (
     (r"\bmerge\(accept='(\w+)', reason=…\)", r"`lakelog merge TOPIC --accept \1 --reason …`"),
     (r"\bthe same with overwrite=True", "the same command with --overwrite"),
     (r"\bGive the records anew \(corrected\)", "Give the records anew (--corrected FILE)"),
+    (r"\btake their registration away \(forget\)", "take their registration away (`lakelog commit TOPIC GROUP --forget`)"),
+    (r"\bdelete the snapshots \(delete_snapshot\)", "delete the snapshots (`lakelog snapshot delete TOPIC NAME`)"),
     (r"^at=('[^']*'|\S+)", r"--at \1"),
     (r"^partitions=", "--partitions "),
     (r"^expected_offset names partition (\d+)", r"--expected-offset \1:… names partition \1"),

@@ -82,6 +82,9 @@ def list_quarantine(
     call: Call,
     topic: Name,
     rule: Rule = None,
+    key: Key = None,
+    source: Source = None,
+    token: Token = None,
     since: Annotated[str | None, typer.Option(metavar="TIME", help="Only what was put there at or after this time.")] = None,
     until: Annotated[str | None, typer.Option(metavar="TIME", help="Only what was put there before it.")] = None,
     closed: Annotated[bool, typer.Option("--closed", help="What has left it, without content: requeued, or dropped and why.")] = False,
@@ -94,11 +97,11 @@ def list_quarantine(
     from lakelog.quality.selection import ORDER
 
     output.check_form(format)
-    source = call.lake([topic]).topic(topic)
+    target = call.lake([topic]).topic(topic)
     times = {name: _time(name, text) for name, text in (("since", since), ("until", until))}
     shown = [*SHOWN[:6], *SHOWN[10:13], "outcome", "closed_at", "note"] if closed else list(SHOWN)
     with door(topic):
-        found: Any = source.quarantined(rule=rule, closed=closed, **times)
+        found: Any = target.quarantined(rule=rule, key=key_of(key, target), source=source, token=token, closed=closed, **times)
         rows.frame(found.orderBy(*ORDER).select(*shown), format, limit=limit, whole=call.json)
 
 

@@ -187,11 +187,15 @@ def truncate(
     source = call.lake([topic], writing=not dry_run).topic(topic)
     if before is not None:
         partition, offset = map(int, before.split(":"))
+        if call.asks and not dry_run:
+            told.records_deleted(source.delete_records(partition, offset, dry_run=True), line=output.say)
         if not dry_run:
             call.confirm(f"Remove the records of partition {partition} of {topic} below offset {offset} from its log")
         with output.working(f"{topic}: truncating"):
             deleted = source.delete_records(partition, offset, dry_run=dry_run)
         return call.answer(deleted, told.records_deleted)
+    if call.asks and not dry_run:
+        told.truncated(source.truncate(str(to_snapshot), dry_run=True), line=output.say)
     if not dry_run:
         call.confirm(f"Remove the records of {topic} below the snapshot {to_snapshot} from its log")
     with output.working(f"{topic}: truncating"):

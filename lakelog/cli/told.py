@@ -178,7 +178,7 @@ def _segment(segment: SegmentCleaning) -> str:
     )
 
 
-def truncated(result: Truncated) -> None:
+def truncated(result: Truncated, *, line: Callable[[str], None] = line) -> None:
     """One line about a log that was truncated, or would be; where that would be refused, the refusal first."""
     starts = ", ".join(f"{index}: {start} (from {result.from_offsets[index]})" for index, start in result.to_offsets.items())
     segments = f", {count(result.segments, 'segment')} as whole directories" if result.segments else ""
@@ -190,7 +190,7 @@ def truncated(result: Truncated) -> None:
         line(f"{result.topic}: {'would remove' if result.dry_run else 'removed'} {what}; the log starts at {starts}")
 
 
-def records_deleted(result: RecordsDeleted) -> None:
+def records_deleted(result: RecordsDeleted, *, line: Callable[[str], None] = line) -> None:
     """One line about a log start that was moved, or would be."""
     would = "would remove" if result.dry_run else "removed"
     start = f"the log of partition {result.partition} starts at {result.to_offset} (from {result.from_offset})"

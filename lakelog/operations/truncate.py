@@ -148,8 +148,8 @@ def _refusal(snapshot: SnapshotPlace, blocking: Sequence[str]) -> str | None:
     if not blocking:
         return None
     return (
-        f"the log is still needed below {snapshot}: {'; '.join(blocking)}. Nothing was changed. Wait until they have moved on, let their"
-        " registration or keep end, or truncate to an older snapshot."
+        f"the log is still needed below {snapshot}: {'; '.join(blocking)}. Nothing was changed. Wait until the groups have moved on or take their"
+        " registration away (forget), delete the snapshots (delete_snapshot), or truncate to an older one."
     )
 
 

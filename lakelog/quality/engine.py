@@ -137,16 +137,18 @@ def _expectations(checks: Sequence[Check]) -> list[Any]:
     made = []
     for index, check in enumerate(checks):
         if check.type in AVOIDED:
-            raise InvalidConfig(f"{check.type} gives wrong answers with Spark: write {AVOIDED[check.type]}.")
+            raise InvalidConfig(f"{check.where}: {check.type} gives wrong answers with Spark: write {AVOIDED[check.type]}.")
         if check.type not in known:
-            raise InvalidConfig(f"There is no expectation {check.type!r}.{did_you_mean(check.type, [*OWN, *ROW_WISE, *known])}")
+            near = did_you_mean(check.type, [*OWN, *ROW_WISE, *known])
+            raise InvalidConfig(f"{check.where}: there is no expectation {check.type!r}.{near}")
         document = {"type": check.type, "kwargs": dict(check.kwargs), "severity": check.severity, "meta": {"lakelog": index}}
         try:
             suite = gx.ExpectationSuite(name="one", expectations=[document])
         except Exception as error:
-            raise InvalidConfig(f"{check.name} ({check.type}) is not understood: {' '.join(str(error).split())[:300]}") from error
+            told = " ".join(str(error).split())[:300]
+            raise InvalidConfig(f"{check.where}: {check.name} ({check.type}) is not understood: {told}") from error
         if len(suite.expectations) != 1:
-            raise InvalidConfig(f"{check.name} ({check.type}) is not understood by Great Expectations.")
+            raise InvalidConfig(f"{check.where}: {check.name} ({check.type}) is not understood by Great Expectations.")
         made.append(suite.expectations[0])
     return made
 

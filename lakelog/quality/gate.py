@@ -26,21 +26,27 @@ from lakelog.model.row_rules import RowRule, RowRules
 from lakelog.model.topic_log import TopicLog
 from lakelog.quality import conditions, engine, judgement, quarantine, verdicts
 from lakelog.quality.suites import FIGURE, Suite
-from lakelog.quality_results import QUARANTINED, Finding, Verdict
+from lakelog.quality_results import BROKEN, FAILED, QUARANTINED, Finding, Verdict
 from lakelog.results import Appended
 
 REFUSED = "nothing of the batch was written"
-REMEDY = "Correct the records, or the suite; with quality.on.failure=quarantine records that break row rules are put aside."
+# What to do: of records that would be put aside under another setting, of those that may not be; of a batch as a whole; of a suite; of a requeue.
+ASIDE = "Correct the records, or the suite; with quality.on.failure=quarantine records that break row rules are put aside."
+TOGETHER = "Correct the records, or the suite; a batch on expected offsets is let in or refused as a whole."
+WHOLE = "It is about the batch as a whole, of which no record can be put aside: deliver it anew, or correct the suite."
+SUITE = "Correct the suite, then append again: whether the rule holds is not known."
+REQUEUED = "The records are in the quarantine as before: mend them (a fix, or corrected records), or correct the suite."
 
 
 @dataclass
 class AppendGate:
-    """The gate of one append. ``whole``: the request expects offsets, so it is let in or refused as a whole."""
+    """The gate of one append. ``whole``: it is let in or refused as a whole, for it expects offsets or is a ``requeue``."""
 
     log: TopicLog
     suite: Suite
     now: int
     whole: bool = False
+    requeue: bool = False
     verdict: Verdict | None = field(default=None, init=False)
     # Whether the records that were put aside are an earlier try's, which was cut off.
     _again: bool = field(default=False, init=False)
@@ -137,8 +143,14 @@ class AppendGate:
             quarantine.withdraw(self.log, batch_id)
 
     def written(self, answer: Appended) -> Appended:
-        """Record what was said of a batch that was written; gives the answer with what became of the rest of it. Cost: one small commit."""
-        if self.verdict is None or answer.repeated:
+        """Record what was said of a batch that was written; gives the answer with what became of the rest of it.
+
+        Cost: one small commit; of a repeated token a small Spark job for what was put aside of its batch.
+        """
+        if answer.repeated:
+            aside = quarantine.count(self.log, answer.batch) if answer.batch is not None else 0
+            return replace(answer, quarantined=aside)
+        if self.verdict is None:
             return answer
         self.verdict = replace(self.verdict, version=answer.version)
         verdicts.record(self.log, self.verdict, now=self.now)
@@ -184,9 +196,20 @@ class AppendGate:
         if problems:
             where = f" First: {place(problems[0])}: {problems[0]['reason']}."
         return judgement.refusal(
-            verdict, what=REFUSED, remedy=where.strip() + (" " if where else "") + REMEDY, problems=problems, count=count,
+            verdict, what=REFUSED, remedy=where.strip() + (" " if where else "") + self._remedy(verdict), problems=problems, count=count,
             records=[one["record"] for one in problems],
         )  # fmt: skip
+
+    def _remedy(self, verdict: Verdict) -> str:
+        """What is to be done about a batch that was refused."""
+        if verdict.of(BROKEN):
+            return SUITE
+        if self.requeue:
+            return REQUEUED
+        stopped = {one.rule for one in verdict.of(FAILED)}
+        if not any(check.splits and check.name in stopped for check in self.suite.checks) and "lakelog_record" not in stopped:
+            return WHOLE
+        return TOGETHER if self.whole else ASIDE
 
     def _earlier(self, token: str | None, digest: str | None, since: int | None) -> str | None:
         """The identity under which an earlier try put records of this batch aside, and was cut off before the log knew of it.

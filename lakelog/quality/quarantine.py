@@ -195,6 +195,16 @@ def rows(log: TopicLog, *, closed: bool = False) -> DataFrame:
     return held.filter(F.col("outcome").isNotNull() if closed else F.col("outcome").isNull())
 
 
+def count(log: TopicLog, batch: str) -> int:
+    """How many records were put aside of a batch, those that have left the quarantine since too. Cost: one small Spark job where there is any."""
+    from pyspark.sql import functions as F
+
+    if not exists(log):
+        return 0
+    with tables.door(log.quarantine):
+        return tables.read(log.spark, log.quarantine).filter(F.col("batch") == batch).count()
+
+
 def exists(log: TopicLog) -> bool:
     """Whether the topic has a quarantine. No Spark job."""
     return (table_properties.read(log.spark, log.quarantine) or {}).get(IDENTITY) == log.uuid

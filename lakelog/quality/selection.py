@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakelog.errors import InvalidRequest
+from lakelog.formats.fitting import fitted
 from lakelog.inputs.keys import named
 from lakelog.inputs.staging import partition_of
 from lakelog.model.config import did_you_mean
@@ -78,7 +79,10 @@ class Fix:
         """Rows of a quarantine with key, value and the rest as the fix has them, and the partition of the key; all their other columns stay.
 
         Raises:
-            InvalidRequest: an expression sets no column of the topic, or is no SQL over its columns.
+            InvalidRequest: an expression sets no column of the topic, is no SQL over its columns, or gives a value that the column's type would
+                round or cut.
+
+        Cost: one small Spark job where an expression is of a type that may hold more than its column's.
         """
         from pyspark.sql import functions as F
 
@@ -93,10 +97,15 @@ class Fix:
         held = [F.col(quoted(name)).alias(f"__lakelog_kept_{name}") for name in rows.columns]
         read = flat(log.types, ["timestamp", "headers", "tombstone", "partition"], now, "__fix_row")
         wide = rows.withColumn("__fix_row", F.lit(0)).select(*held, *about, *read)
+        kinds = {name: _kind(log, name, places) for name in self.expressions}
         try:
+            wide = wide.select("*", *[F.expr(text).alias(f"__lakelog_said_{name}") for name, text in self.expressions.items()])
             wide = wide.select(
-                "*", *[self._set(log, name, text, places).alias(f"__lakelog_set_{name}") for name, text in self.expressions.items()]
+                "*", *[F.col(f"__lakelog_said_{name}").cast(kind).alias(f"__lakelog_set_{name}") for name, kind in kinds.items()]
             )
+            _require_whole(wide, kinds)
+        except InvalidRequest:
+            raise
         except Exception as error:
             raise InvalidRequest(f"fix: {first_line(error)}") from error
         columns = {name: F.col(quoted(f"__lakelog_kept_{name}")) for name in rows.columns}
@@ -115,20 +124,58 @@ class Fix:
                     )
         return wide.select(*[column.alias(name) for name, column in columns.items()])
 
-    @staticmethod
-    def _set(log: TopicLog, name: str, text: str, places: Mapping[str, tuple[str, str]]) -> Column:
-        """An expression in the type of the column that it sets."""
-        from pyspark.sql import functions as F
-
-        if name in KINDS:
-            return F.expr(text).cast(KINDS[name])
-        side, inner = places[name]
-        whole: Any = log.types.key if side == "key" else log.types.value
-        return F.expr(text).cast(whole[inner].dataType if inner else whole)
-
     def text(self) -> str | None:
         """The fix as it is recorded."""
         return "; ".join(f"{name} = {expression}" for name, expression in self.expressions.items()) or None
+
+
+def _kind(log: TopicLog, name: str, places: Mapping[str, tuple[str, str]]) -> DataType | str:
+    """The type of a column that a fix sets."""
+    if name in KINDS:
+        return KINDS[name]
+    side, inner = places[name]
+    whole: Any = log.types.key if side == "key" else log.types.value
+    kind: DataType = whole[inner].dataType if inner else whole
+    return kind
+
+
+def _require_whole(wide: DataFrame, kinds: Mapping[str, DataType | str]) -> None:
+    """Refuse what the types of the columns would round or cut."""
+    from pyspark.sql import functions as F
+
+    lost = {}
+    for name, kind in kinds.items():
+        said = F.col(f"__lakelog_said_{name}")
+        test = _lost(said, wide.schema[f"__lakelog_said_{name}"].dataType, kind)
+        if test is not None:
+            lost[name] = F.min(F.when(test, said.cast("string"))).alias(name)
+    found = wide.agg(*lost.values()).collect()[0] if lost else None
+    for name in lost:
+        if found is not None and found[name] is not None:
+            kind = kinds[name]
+            told = (kind if isinstance(kind, str) else kind.simpleString()).upper()
+            raise InvalidRequest(
+                f"fix: {name} would be {found[name]}, which is no {told}: it would be rounded or cut. Nothing was written."
+                " Say how, for example with round(…, 2) or CAST."
+            )
+
+
+def _lost(said: Column, have: DataType, want: DataType | str) -> Column | None:
+    """Whether a value is changed by the type that it gets; None where it never is. What becomes FLOAT or DOUBLE is the nearest such number."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import ByteType, DateType, DecimalType, IntegerType, LongType, NumericType, ShortType, StringType, TimestampType
+
+    if isinstance(want, str):
+        want = IntegerType() if want == KINDS["_partition"] else StringType()
+    whole = (ByteType, ShortType, IntegerType, LongType, DecimalType)
+    if have == want or not isinstance(want, (*whole, DateType)):
+        return None
+    if isinstance(have, StringType):
+        problem = fitted(said, have, want, "", text=True)[1]
+        return None if problem is None else problem.isNotNull()
+    if isinstance(want, whole) != isinstance(have, NumericType) or not isinstance(have, (NumericType, TimestampType)):
+        return None
+    return said.isNotNull() & ~F.coalesce(said.cast(want).try_cast(have) == said, F.lit(False))
 
 
 def _packed(old: Column, kind: DataType, touched: Mapping[str, str]) -> Column:

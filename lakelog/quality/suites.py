@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lakelog.errors import InvalidConfig
@@ -47,7 +47,7 @@ class Check:
     """One expectation: its ``name`` in verdicts, and what it says.
 
     ``condition``: of a rule that looks at one row at a time, in SQL; ``mostly``: the share of rows that must satisfy it, of those that it is
-    about (``applies``, in SQL; None: of all).
+    about (``applies``, in SQL; None: of all). ``where``: the file and its place in it.
     """
 
     name: str
@@ -58,6 +58,7 @@ class Check:
     condition: str | None = None
     mostly: float = 1.0
     applies: str | None = None
+    where: str = ""
 
     @property
     def beside(self) -> str:
@@ -120,7 +121,7 @@ def suite(topic: str, door: str, files: Sequence[tuple[str, str]]) -> Suite:
             raise InvalidConfig(f"{where} is not JSON: {error}.", file=where) from error
         for number, one in enumerate(_expectations(where, document), start=1):
             try:
-                checks.append(_check(one, door))
+                checks.append(replace(_check(one, door), where=f"{where}, expectation {number}"))
             except InvalidConfig as error:
                 raise InvalidConfig(f"{where}, expectation {number}: {error}", file=where, expectation=number) from error
     names = [check.name for check in checks]

@@ -122,7 +122,17 @@ class QualityVerbs:
 
     # ---- the quarantine ----
 
-    def quarantined(self, *, rule: str | None = None, since: Time = None, until: Time = None, closed: bool = False) -> DataFrame:
+    def quarantined(
+        self,
+        *,
+        rule: str | None = None,
+        key: Any = None,
+        source: str | None = None,
+        token: str | None = None,
+        since: Time = None,
+        until: Time = None,
+        closed: bool = False,
+    ) -> DataFrame:
         """The records that are not in the log: after a restore those that left it, of a gated topic those that were put aside.
 
         Columns: those of `read`, and ``reason``, ``rules`` (those that the record breaks), ``source``, ``token``, ``time``, ``raw`` (the input of
@@ -131,12 +141,16 @@ class QualityVerbs:
 
         Args:
             rule: only those that break this one.
+            key: only those of this key; of a STRUCT a dict. What has left the quarantine has none.
+            source: only what this put there.
+            token: only what was to be appended under this token.
             since: only those put there at or after this time.
             until: only those put there before it.
             closed: in place of what is there, what has left it: without content, with ``outcome`` (requeued, dropped), ``closed_at`` and ``note``.
         """
         self.refresh()
-        rows = Selection(rule=rule, since=since, until=until).of(quarantine.rows(self.log, closed=closed), self.log.types.key)
+        chosen = Selection(rule=rule, key=key, source=source, token=token, since=since, until=until)
+        rows = chosen.of(quarantine.rows(self.log, closed=closed), self.log.types.key)
         return rows.select(*RECORD_COLUMNS, *quarantine.ABOUT, *(("outcome", "closed_at", "note") if closed else ()))
 
     def requeue(
@@ -178,6 +192,8 @@ class QualityVerbs:
 
         Raises:
             Refused: they would overwrite newer records, whose keys are listed (WOULD_OVERWRITE).
+            InvalidRequest: a fix is no SQL over the columns, or gives what a column's type would round or cut; it leaves something of a record
+                that could not be read; corrected records are more or fewer than those chosen.
             GateFailed: they still break rules.
             Conflict: another requeue has some of them in hand, or others wrote to the log again and again.
             What `append` raises; then the records are still in quarantine.
@@ -226,6 +242,7 @@ class QualityVerbs:
         """The append of a requeue: the rules about single records hold for it, those about deliveries as a whole do not."""
         gate = None if source == [] else self._append_gate(whole=True, now=self.clock())
         if gate is not None:
+            gate.requeue = True
             gate.suite = replace(gate.suite, checks=tuple(gate.suite.row_checks))
         return self._append(source, FileOptions(), replace(options, gate=gate))
 

@@ -71,7 +71,7 @@ COLLECTORS = (
     "readers.read", "readers.positions", "readers.lag",
     "snapshots.registry", "snapshots.plan", "snapshots.point", "log.extent",
     "quality.quarantine", "quality.verdicts", "quality.merge_gate", "quality.audit", "quality.profile", "quality.requeue",
-    "quality.rivals", "quality.expectations",
+    "quality.selection",    "quality.rivals", "quality.expectations",
     "log.cut", "latest.erased", "operations.erase", "operations.quotes",
     "running.lease", "page.table_reader", "delta.kafka", "sources.streaming", "lake.lake_table",
     "formats.arrow", "inputs.keys", "formats.csv", "inputs.inference", "formats.files", "cli.rows",

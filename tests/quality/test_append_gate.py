@@ -62,7 +62,8 @@ def test_records_that_break_rules_are_put_aside_and_the_others_flow(lake: Lake, 
     raw = [json.loads(row["raw"]) for row in orders.quarantined().filter("raw IS NOT NULL").collect()]
     assert [one["key"] for one in raw] == [5], "a line that cannot be read is kept as it was; one that can be has its columns"
     before = versions(lake.root, "orders")
-    assert orders.append(MIXED, token="day-1").repeated
+    again = orders.append(MIXED, token="day-1")
+    assert (again.repeated, again.records, again.quarantined) == (True, 2, 5)
     assert versions(lake.root, "orders") == before
     assert [row["key"] for row in orders.read().collect()] == [1, 6]
 
@@ -88,6 +89,7 @@ def test_a_batch_is_refused_as_a_whole_where_that_is_configured_or_it_expects_of
         orders.append(MIXED[:3], expected_offset={0: 3})
     assert (error.value.name, error.value.exit_code) == ("GATE_FAILED", 3)
     assert error.value.details["records"] == [1, 2]
+    assert "a batch on expected offsets is let in or refused as a whole" in str(error.value)
     assert [one["reason"] for one in error.value.details["problems"]] == [
         "breaks status_known",
         "breaks column_values_to_be_between(amount)",
@@ -110,6 +112,7 @@ def test_a_batch_is_refused_as_a_whole_where_that_is_configured_or_it_expects_of
     with pytest.raises(GateFailed) as error:
         orders.append(source)
     assert [one["reason"] for one in error.value.details["problems"]] == ["breaks status_known"]
+    assert "with quality.on.failure=quarantine records that break row rules are put aside" in str(error.value)
     assert (versions(lake.root, "orders"), orders.quarantined().count()) == (before, 0)
     done = orders.append(GOOD, token="day-2")
     assert (done.offsets, done.warnings) == ({0: (3, 6)}, {"amount_usual": 1})
@@ -149,6 +152,7 @@ def test_rules_about_the_batch_as_a_whole_refuse_it(lake: Lake, tmp_path: Path, 
         with pytest.raises(GateFailed) as error:
             orders.append(batch)
         assert error.value.details["rules"] == rules
+        assert "of which no record can be put aside: deliver it anew, or correct the suite" in str(error.value)
     assert versions(lake.root, "orders") == before
     clock.tick(1)
     assert orders.append([record(1), record(2), record(3), record(4), record(5, "lost")]).quarantined == 1
@@ -180,7 +184,9 @@ def test_a_rule_that_cannot_be_evaluated_is_broken_and_one_that_is_not_known_a_m
             orders.append(GOOD)
         assert (refused.value.name, says in str(refused.value)) == (name, True), str(refused.value)
         if name == "GATE_BROKEN":
-            assert refused.value.exit_code == 3
+            assert (refused.value.exit_code, "Correct the suite, then append again" in str(refused.value)) == (3, True)
+        else:
+            assert f"{tmp_path}/suites/orders/append.json, expectation 2: " in str(refused.value)
     found = orders.verdicts()
     assert ({one.outcome for one in found}, len(found)) == ({"broken"}, sum(name == "GATE_BROKEN" for _, name, _ in BROKEN))
     shutil.rmtree(tmp_path / "suites")

@@ -36,8 +36,10 @@ def test_requeued_records_are_mended_and_never_overwrite_newer_ones_unasked(lake
     orders.merge()
     with pytest.raises(InvalidRequest, match="Did you mean status"):
         orders.requeue(rule="status_known", fix={"statsu": "lower(status)"})
-    with pytest.raises(GateFailed):
+    with pytest.raises(GateFailed, match="The records are in the quarantine as before: mend them"):
         orders.requeue(rule="status_known", overwrite=True)
+    assert [row["value"]["status"] for row in orders.quarantined(key=2, source="append").collect()] == ["SHIPPED"]
+    assert orders.quarantined(key=9).count() + orders.quarantined(token="none").count() == 0
     with pytest.raises(Refused) as error:
         orders.requeue(rule="status_known", fix={"status": "lower(status)"})
     assert (error.value.name, error.value.details["keys"]) == ("WOULD_OVERWRITE", ["2"]), "key 1 has no record behind the one put aside"
@@ -128,3 +130,32 @@ def test_what_could_not_be_read_never_comes_back_as_what_was_left_of_it(lake: La
     topic.merge()
     assert {row["key"]: row["value"] for row in topic.latest().collect()} == {"kiwi": 6, "fig": 2, "nut": 3, "new": 1}
     assert topic.deleted().count() == 0
+
+
+@pytest.mark.long
+def test_a_fix_never_rounds_or_cuts_a_value(lake: Lake, tmp_path: Path) -> None:
+    """What the expression gives must be one of its column's type; how it is rounded is the caller's to say."""
+    suites = write(tmp_path / "suites", "prices", append=[rows("positive", "_tombstone OR price > 0")])
+    config = {"quality.suites": suites, "quality.on.failure": "quarantine"}
+    topic = lake.create_topic("prices", key="STRING", value="price DECIMAL(10,2), n INT, day DATE, rough DOUBLE", config=config)
+    topic.append([{"key": key, "value": {"price": f"-{number}", "n": 3}} for key, number in (("a", "1.25"), ("b", "2.00"))])
+    for fix in ("abs(price) * 1.5", "'1.239'", "1.005D", "n / 7"):
+        for dry_run in (True, False):
+            with pytest.raises(
+                InvalidRequest, match=r"^fix: price would be [0-9.]+, which is no DECIMAL\(10,2\): it would be rounded or cut"
+            ):
+                topic.requeue(fix={"price": fix}, dry_run=dry_run)
+    for column, fix, told in (
+        ("n", "price * 2", "n would be -2.50, which is no INT"),
+        ("n", "1.5D", "n would be 1.5, which is no INT"),
+        ("day", "TIMESTAMP '2026-05-06 07:00:00'", "day would be 2026-05-06 07:00:00, which is no DATE"),
+        ("day", "'2026-05-06 07:00:00'", "day would be 2026-05-06 07:00:00, which is no DATE"),
+        ("_partition", "0.5", "_partition would be 0.5, which is no INT"),
+    ):
+        with pytest.raises(InvalidRequest, match=told):
+            topic.requeue(fix={"price": "abs(price)", column: fix})
+    fix = {"price": "round(abs(price) * 1.5, 2)", "n": "price * 4", "day": "'2026-05-06'", "rough": "price / 3", "_partition": "0D"}
+    assert topic.requeue(fix=fix).records == 2
+    topic.merge()
+    found = {row["key"]: (str(row["price"]), row["n"], str(row["day"])) for row in topic.latest().collect()}
+    assert found == {"a": ("1.88", -5, "2026-05-06"), "b": ("3.00", -8, "2026-05-06")}
