@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -197,8 +198,12 @@ def _watcher(call: Call, lake: Lake, topic: str, quiet: bool) -> Watcher:
             yield tell
 
     def after(step: Step) -> None:
-        say(told.step(topic, step))
-        sys.stdout.flush()
+        try:
+            say(told.step(topic, step))
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # Nobody reads on (`lakelog run orders | head -1`): the run does not stop for that.
+            sys.stdout = open(os.devnull, "w")
 
     return Watcher(during, after, output.say)
 

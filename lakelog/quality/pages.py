@@ -65,7 +65,7 @@ def _run(one: Verdict) -> str:
 def _rule(found: Finding) -> str:
     keys = f"<br>keys: <code>{_text(', '.join(found.keys))}</code>" if found.keys else ""
     return (
-        f"<tr><td>{_mark(found.outcome)}</td><td>{_mark(found.severity)}</td><td><b>{_text(found.rule)}</b><br><code>{_text(found.type)}</code></td>"
+        f"<tr><td>{_mark(found.outcome)}</td><td>{_mark(found.severity)}</td><td><b>{_text(found.rule)}</b><br><code>{_name(found.type)}</code></td>"
         f"<td>{_text(found.description)}</td><td>{_text(found.observed)}{keys}</td><td class='n'>{_number(found.checked)}</td>"
         f"<td class='n'>{_number(found.failing)}</td></tr>"
     )
@@ -85,6 +85,11 @@ def _mark(word: str) -> str:
 
 def _number(value: Any) -> str:
     return "" if value is None else f"{value:,}"
+
+
+def _name(value: str) -> str:
+    """A long name, which may be parted behind its underscores."""
+    return _text(value).replace("_", "_<wbr>")
 
 
 def _text(value: str) -> str:

@@ -86,3 +86,27 @@ def test_a_run_shows_its_steps(lake: Lake, tmp_path: Path) -> None:
     assert [line.split(":")[1].strip() for line in err.splitlines()] == ["append", "merge", "snapshot", "clean", "check"]
     ran, out, err = ended(start("", COMMAND, "run", "orders", "--config", str(toml), "--quiet"))
     assert (ran, out, err) == (0, "", "")
+
+
+def test_a_run_goes_on_when_nobody_reads_what_it_prints() -> None:
+    """``lakelog run orders | head -1``: the pipe is closed between two steps."""
+    ours, theirs = os.pipe()
+    code = """
+import sys
+from types import SimpleNamespace
+from lakelog.cli.running import _watcher
+from lakelog.running_results import Step
+watcher = _watcher(SimpleNamespace(json=False), None, "orders", quiet=False)
+sys.stdin.readline()
+for step in ("append", "merge"):
+    watcher.after(Step(step, "nothing", 0.1))
+    print("after", step, file=sys.stderr)
+"""
+    settings = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=theirs, stderr=subprocess.PIPE, text=True, env=settings
+    )
+    os.close(theirs)
+    os.close(ours)
+    _, said = process.communicate("closed\n")
+    assert (process.returncode, said.splitlines()) == (0, ["after append", "after merge"])
