@@ -121,11 +121,11 @@ def _looked_at(log: PartitionLog, to: int | None, figures: Mapping[str, int] | N
     ]  # fmt: skip
 
 
-def carry_out(log: TopicLog, made: Plan, rows: DataFrame) -> dict[int, LakelogError]:
+def carry_out(log: TopicLog, made: Plan, rows: DataFrame) -> tuple[Plan, dict[int, LakelogError]]:
     """Do what a plan says. A partition that cannot be cleaned does not stop the others.
 
     Returns:
-        Partition to what stopped its cleaning.
+        (the plan as it was carried out: where silver was merged meanwhile no version is forgotten, partition to what stopped its cleaning).
 
     Raises:
         Conflict: the log's state was changed by others again and again; nothing was changed.
@@ -142,9 +142,9 @@ def carry_out(log: TopicLog, made: Plan, rows: DataFrame) -> dict[int, LakelogEr
                     dropping.rewrite(log, rows, end, index, run, all_below=all_below, now=made.now)
         except LakelogError as error:
             errors[index] = error
-    _write_tombstones(log, made, errors)
+    done = _write_tombstones(log, made, errors)
     _write_checkpoints(log, made, errors)
-    return errors
+    return done, errors
 
 
 def _announce(log: TopicLog, made: Plan) -> LogEnd:
@@ -179,9 +179,10 @@ def _missing(drops: Mapping[tuple[int, int], Drops], partition: int) -> tuple[in
     return max((one.last for one in mine), default=-1), max((one.last_delete for one in mine), default=-1)
 
 
-def _write_tombstones(log: TopicLog, made: Plan, errors: Mapping[int, LakelogError]) -> None:
+def _write_tombstones(log: TopicLog, made: Plan, errors: Mapping[int, LakelogError]) -> Plan:
+    """Stamp, expire and forget as planned; gives the plan without the versions that stay because silver was merged since."""
     if not any(made.count(name) for name in ("expired", "stamped", "forgotten")):
-        return
+        return made
     stamp = {index: to for index, to in made.to.items() if index not in errors}
     expire = {index: one["last"] + 1 for index, one in made.figures.items() if one["expired"] and index not in errors}
     config = log.config
@@ -196,12 +197,14 @@ def _write_tombstones(log: TopicLog, made: Plan, errors: Mapping[int, LakelogErr
     for attempt in range(ATTEMPTS):
         try:
             # What was merged since the plan may hold late records of keys whose versions were to be forgotten: they wait for the next clean.
-            as_planned = not made.count("forgotten") or progress(log.spark, log.silver).next == dict(made.merged)
-            replace(tombstones, withheld=made.withheld if as_planned else None).write(log)
-            return
+            known = progress(log.spark, log.silver) if made.count("forgotten") else None
+            as_planned = known is None or known.next == dict(made.merged)
+            replace(tombstones, withheld=made.withheld if as_planned else None, known=known).write(log)
+            return made if as_planned else replace(made, figures={index: {**one, "forgotten": 0} for index, one in made.figures.items()})
         except Conflict:
             if attempt == ATTEMPTS - 1:
                 raise
+    raise AssertionError
 
 
 def _write_checkpoints(log: TopicLog, made: Plan, errors: Mapping[int, LakelogError]) -> None:

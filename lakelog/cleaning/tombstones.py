@@ -7,7 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lakelog.delta import frames, tables
+from lakelog.delta.errors import raised
+from lakelog.errors import Conflict
+from lakelog.latest.progress import CONTROL_BUCKET, Progress, digest_sql
 from lakelog.latest.silver import REMEMBERED
+from lakelog.latest.upsert import PROGRESS_MOVED
 from lakelog.model.names import listed, literal
 from lakelog.model.topic_log import TopicLog
 
@@ -20,7 +24,8 @@ class Tombstones:
     """What is to become of silver's tombstones: per partition below which offset they are stamped, and expire. ``now`` in milliseconds.
 
     ``withheld``: partition to the offsets of remembered versions that stay although they are due; None: all stay. ``failed``: partitions of which
-    none is forgotten.
+    none is forgotten. ``known``: silver's progress when it was decided which are forgotten;
+    without it none is.
     """
 
     stamp_below: Mapping[int, int]
@@ -30,6 +35,7 @@ class Tombstones:
     now: int
     withheld: Mapping[int, Sequence[int]] | None = None
     failed: Sequence[int] = ()
+    known: Progress | None = None
 
     def write(self, log: TopicLog) -> int | None:
         """One MERGE on silver; rows of other kinds are not touched.
@@ -41,7 +47,8 @@ class Tombstones:
             Silver's version, None where nothing was to be done.
 
         Raises:
-            Conflict: a commit of another writer touched what this one read.
+            Conflict: a commit of another writer touched what this one read; versions were to be forgotten, and silver was merged since (a late
+                record counts, and leaves no other trace in silver).
 
         Cost: silver's flags and offsets are read; files with such rows are rewritten.
         """
@@ -52,15 +59,10 @@ class Tombstones:
         if not limits:
             return None
         horizon = "unix_millis(t.delete_horizon)"
-        row = "t.bucket >= 0 AND t.tombstone AND t.partition = s.partition"
+        row = "t.tombstone AND t.partition = s.partition"
         expire = f"t.control IS NULL AND {horizon} <= {self.now} AND t.offset < s.expire_below"
         stamp = "t.control IS NULL AND t.delete_horizon IS NULL AND t.offset < s.stamp_below"
-        forget = "FALSE"
-        if self.version_retention_ms >= 0 and self.withheld is not None:
-            stays = [f"t.partition = {index} AND t.offset IN ({listed(offsets)})" for index, offsets in sorted(self.withheld.items())]
-            stays += [f"t.partition IN ({listed(self.failed)})"] * bool(self.failed)
-            forget = f"t.control IS NOT NULL AND {horizon} <= {self.now - self.version_retention_ms}"
-            forget += "".join(f" AND NOT ({one})" for one in stays)
+        forget, moved = self._forget()
         remembers = log.rule.versioned and self.version_retention_ms != 0
         remember = (
             f"UPDATE SET value = NULL, headers = NULL, control = {literal(REMEMBERED)}, delete_horizon = timestamp_millis({self.now})"
@@ -68,11 +70,37 @@ class Tombstones:
             else "DELETE"
         )
         stamped = f"UPDATE SET delete_horizon = timestamp_millis({min(self.now + self.delete_retention_ms, LAST_MS)})"
-        return tables.merge(
-            frames.small_frame(log.spark, "partition INT, stamp_below BIGINT, expire_below BIGINT", limits),
-            log.silver,
-            on=f"{row} AND (({expire}) OR ({stamp}) OR ({forget}))",
-            clauses=f"WHEN MATCHED AND {expire} THEN {remember} WHEN MATCHED AND {stamp} THEN {stamped} WHEN MATCHED THEN DELETE",
-            scatter=False,
-            user_metadata=json.dumps({"lakelog": "clean"}),
-        )
+        rows = f"t.bucket >= 0 AND (({expire}) OR ({stamp}) OR ({forget}))"
+        rows = rows if moved is None else f"(({rows}) OR ({moved}))"
+        marks = {} if self.known is None else self.known.marks
+        gated = [(*limit, marks[limit[0]].digest if limit[0] in marks else None) for limit in limits]
+        stop = f"UPDATE SET bucket = CAST(raise_error('{PROGRESS_MOVED}') AS INT)"
+        try:
+            return tables.merge(
+                frames.small_frame(log.spark, "partition INT, stamp_below BIGINT, expire_below BIGINT, known STRING", gated),
+                log.silver,
+                on=f"{row} AND {rows}",
+                clauses=(
+                    f"WHEN MATCHED AND t.bucket = {CONTROL_BUCKET} THEN {stop} WHEN MATCHED AND {expire} THEN {remember}"
+                    f" WHEN MATCHED AND {stamp} THEN {stamped} WHEN MATCHED THEN DELETE"
+                ),
+                scatter=False,
+                user_metadata=json.dumps({"lakelog": "clean"}),
+            )
+        except Exception as error:
+            if not raised(error, PROGRESS_MOVED):
+                raise
+            raise Conflict(f"{log.silver}: it was merged while versions were to be forgotten. Nothing was changed.") from error
+
+    def _forget(self) -> tuple[str, str | None]:
+        """Which rows of silver are forgotten, and which tell that it was merged since, both in SQL; None where nothing is forgotten.
+
+        The latter are read in the same transaction: a merge before it is seen, and one beside it conflicts with it.
+        """
+        if self.version_retention_ms < 0 or self.withheld is None or self.known is None:
+            return "FALSE", None
+        stays = [f"t.partition = {index} AND t.offset IN ({listed(offsets)})" for index, offsets in sorted(self.withheld.items())]
+        stays += [f"t.partition IN ({listed(self.failed)})"] * bool(self.failed)
+        due = f"t.control IS NOT NULL AND unix_millis(t.delete_horizon) <= {self.now - self.version_retention_ms}"
+        moved = f"t.bucket = {CONTROL_BUCKET} AND NOT s.known <=> {digest_sql('t')}"
+        return due + "".join(f" AND NOT ({one})" for one in stays), moved

@@ -126,7 +126,7 @@ class CleaningVerbs:
             end = log_end(log, pin=True)
         rows = clean.winners_of(log, state, end, ahead=False)
         made = clean.plan(log, end, rows, state.next, force=force, max_bytes=max_bytes, now=now)
-        errors = clean.carry_out(log, made, rows)
+        made, errors = clean.carry_out(log, made, rows)
         retired = moves.retired(before, starts)
         done = made.result(self.name, dry_run=False, starts=before, retired=retired, errors=errors, blocked=moves.blocked)
         LOGGER.info(
