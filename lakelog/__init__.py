@@ -4,7 +4,8 @@ A record is appended to *bronze* (the log), where it gets a permanent (partition
 key, the winner under the topic's *ordering rule*. The folders are the architecture; imports go down this list only::
 
     job/          what a scheduler starts: a verb, its parameters, a report (``lakelog-job``; jobs/ calls it)
-    cli/          the command line: arguments, environment, clock, output
+    cli/          the command line: its verbs
+    terminal/     what it takes and prints: arguments, environment, clock, output
     page/         the status page: one file of a lake's topics, their history, runs, snapshots and verdicts
     running/      all that is due for a topic in one go (run), with a report; one run at a time (lease); how signals end it
     sources/      where a topic's records come from: directories, Delta tables, topics of Kafka, streams

@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib import resources
 from pathlib import Path
 
-from lakelog.cli import output
-from lakelog.cli.settings import FILE
 from lakelog.errors import InvalidRequest, LakelogError
+from lakelog.terminal import output
+from lakelog.terminal.settings import FILE
 
 # Record 979 changes requests/sessions.py; it was written two days before record 964, which changed the same file and is in already.
 LATE = 979

@@ -13,15 +13,15 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakelog.cli import output
-from lakelog.cli import root as place
-from lakelog.cli.settings import Settings
 from lakelog.delta import class_archive, prerequisites
 from lakelog.delta.object_store import S3_SCHEMES, log_store, unarbitrated
 from lakelog.delta.session import archives_classes, end, is_running
 from lakelog.errors import LakelogError, NotReady
 from lakelog.model.names import scheme_of
 from lakelog.results import Result
+from lakelog.terminal import output
+from lakelog.terminal import root as place
+from lakelog.terminal.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

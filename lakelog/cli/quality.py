@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from lakelog.cli import output, told
-from lakelog.cli.context import Call, Form, Limit, Name, verb
-from lakelog.cli.input import key_of
 from lakelog.errors import GateFailed, InvalidRequest
 from lakelog.model.point_in_time import TIME, moment
+from lakelog.terminal import output, told
+from lakelog.terminal.context import Call, Form, Limit, Name, verb
+from lakelog.terminal.input import key_of
 
 quarantine = typer.Typer(help="List, requeue and drop records that are not in the log.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -92,9 +92,9 @@ def list_quarantine(
     limit: Limit = None,
 ) -> None:
     """List the records that are not in the log, with the reason and where they came from."""
-    from lakelog.cli import rows
     from lakelog.delta.tables import door
     from lakelog.quality.selection import ORDER
+    from lakelog.terminal import rows
 
     output.check_form(format)
     target = call.lake([topic]).topic(topic)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakelog.cli import output, told
-from lakelog.cli.context import Call, Engine, Form, Limit, Name, verb
 from lakelog.errors import InvalidRequest, TopicNotFound
+from lakelog.terminal import output, told
+from lakelog.terminal.context import Call, Engine, Form, Limit, Name, verb
 
 if TYPE_CHECKING:
     from lakelog.reader_results import Committed, Lag, Position
@@ -49,7 +49,7 @@ def read(
         raise InvalidRequest("--follow has no end, and --json is one object: say --format json, an object a line.")
     if follow or since is not None:
         # Positions are validated by Spark.
-        from lakelog.cli.root import no_native
+        from lakelog.terminal.root import no_native
 
         engine = no_native(engine, "--since and --follow")
     source = call.reading([topic], engine).topic(topic)
@@ -71,7 +71,7 @@ def position_of(topic: Topic, text: str) -> Position:
 
 
 def _since(topic: Topic, position: Position, format: str, limit: int | None, *, whole: bool) -> None:
-    from lakelog.cli import rows
+    from lakelog.terminal import rows
 
     if limit is None and format == "table" and not whole:
         limit = rows.TABLE_ROWS
@@ -96,7 +96,7 @@ def _follow(topic: Topic, position: Position, format: str, limit: int | None) ->
 
 
 def _shown(found: Any, format: str, limit: int | None, *, whole: bool) -> None:
-    from lakelog.cli import rows
+    from lakelog.terminal import rows
 
     if whole:
         output.document({"records": list(rows.records(found, placed=True))})
@@ -216,7 +216,7 @@ def explain(
     rule: Rule = None,
 ) -> None:
     """Show every record of a key that the log holds, which one won and why each other lost, and what the cleaner will do with each."""
-    from lakelog.cli.input import key_of, settings_of
+    from lakelog.terminal.input import key_of, settings_of
 
     source = call.lake([topic]).topic(topic)
     call.answer(source.explain(key_of(key, source), config=settings_of(rule, "--if")), told.explained)
@@ -225,7 +225,7 @@ def explain(
 @verb(readers, example="lakelog what-if orders --if compaction.strategy=timestamp")
 def what_if(call: Call, topic: Name, rule: Rule = None) -> None:
     """Tell how many keys would have another record under another ordering rule; nothing is changed."""
-    from lakelog.cli.input import settings_of
+    from lakelog.terminal.input import settings_of
 
     settings = settings_of(rule, "--if")
     if not settings:

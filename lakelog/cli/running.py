@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakelog.cli import output, told
-from lakelog.cli.context import Call, Engine, Name, verb
-from lakelog.cli.failure import failure, in_cli
 from lakelog.errors import UNSUPPORTED_FEATURE, InvalidRequest, LakelogError, TopicNotFound
+from lakelog.terminal import output, told
+from lakelog.terminal.context import Call, Engine, Name, verb
+from lakelog.terminal.failure import failure, in_cli
 
 if TYPE_CHECKING:
-    from lakelog.cli.settings import Settings
     from lakelog.lake.lake import Lake
     from lakelog.running.run import Watcher
     from lakelog.running.steps import Tell
     from lakelog.running_results import Run, Step
     from lakelog.sources.configured import Source
+    from lakelog.terminal.settings import Settings
 
 From = Annotated[
     list[str] | None, typer.Option("--from", metavar="SOURCE", help="A directory, or kafka://HOST:PORT/TOPIC; else lakelog.toml's sources.")
@@ -91,9 +91,9 @@ def append_from(
     decode: str | None = None,
 ) -> None:
     """Append what is new in a topic's sources."""
-    from lakelog.cli.progress import watching
     from lakelog.sources.append import append_from as taken_from
     from lakelog.sources.kafka_source import stated_decoding
+    from lakelog.terminal.progress import watching
 
     messages = {**({"mirror": True} if mirror else {}), **({"decode": stated_decoding(decode, Path.cwd())} if decode else {})}
     sources = sources_of(call.settings(), topic, directories, written, messages)
@@ -185,8 +185,8 @@ def _told(call: Call, made: Run) -> None:
 
 def _watcher(call: Call, lake: Lake, topic: str, quiet: bool) -> Watcher:
     """A bar on a terminal while a step runs, and a line after each: on stdout, or on stderr beside JSON; with ``quiet`` neither."""
-    from lakelog.cli.progress import watching
     from lakelog.running.run import QUIET, Watcher
+    from lakelog.terminal.progress import watching
 
     if quiet:
         return QUIET

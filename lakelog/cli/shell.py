@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakelog.cli import output
 from lakelog.delta.prerequisites import cache_folder
 from lakelog.errors import LakelogError, NotReady
 from lakelog.model.config import did_you_mean
 from lakelog.model.queries import BEGINNINGS, KINDS, QUERIES, first_word, without_comments_before
 from lakelog.running.interrupt import Signals
+from lakelog.terminal import output
 
 if TYPE_CHECKING:
     from lakelog.lake.lake import Lake

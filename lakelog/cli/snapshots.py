@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakelog.cli import output, told
-from lakelog.cli.context import Call, Engine, Form, Limit, Name, verb
 from lakelog.errors import InvalidRequest
 from lakelog.model.snapshot_id import check_name, keep_ms
+from lakelog.terminal import output, told
+from lakelog.terminal.context import Call, Engine, Form, Limit, Name, verb
 
 if TYPE_CHECKING:
     from lakelog.reader_results import Exported
@@ -78,8 +78,8 @@ def diff(
     limit: Limit = None,
 ) -> None:
     """Show the keys that were added, changed or removed between two points, with both values."""
-    from lakelog.cli import rows
     from lakelog.delta.tables import door
+    from lakelog.terminal import rows
 
     output.check_form(format)
     source = call.lake([topic]).topic(topic)
@@ -235,7 +235,7 @@ def erase(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell where the key is; change nothing.")] = False,
 ) -> None:
     """Remove a key for good, from log, latest table, quarantine and snapshots; asks first. Again: what still holds it."""
-    from lakelog.cli.input import key_of
+    from lakelog.terminal.input import key_of
 
     target = call.lake([topic], writing=not dry_run).topic(topic)
     wanted = key_of(key, target)

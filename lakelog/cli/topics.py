@@ -9,13 +9,13 @@ from typing import Annotated
 
 import typer
 
-from lakelog.cli import output
-from lakelog.cli.context import Call, Delimiter, Encoding, Engine, Name, verb
-from lakelog.cli.failure import spoken
-from lakelog.cli.input import settings_of
 from lakelog.errors import InvalidRequest
 from lakelog.model.config import parse
 from lakelog.model.names import check_topic_name
+from lakelog.terminal import output
+from lakelog.terminal.context import Call, Delimiter, Encoding, Engine, Name, verb
+from lakelog.terminal.failure import spoken
+from lakelog.terminal.input import settings_of
 
 topics = typer.Typer(help="Create, list, describe, configure, delete topics.", no_args_is_help=True, rich_markup_mode=None)
 lakes = typer.Typer(help="Describe, configure the lake's defaults; upgrade its tables.", no_args_is_help=True, rich_markup_mode=None)
@@ -42,8 +42,8 @@ def create(
     encoding: Encoding = "utf-8",
 ) -> None:
     """Create a topic; the first one makes the root a lake."""
-    from lakelog.cli.input import require_files
     from lakelog.inputs.inference import types_like
+    from lakelog.terminal.input import require_files
 
     check_topic_name(topic)
     settings = parse(settings_of(setting))

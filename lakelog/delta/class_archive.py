@@ -30,7 +30,7 @@ QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 ATTEMPTS = 3
 LOWEST = ("nice", "-n", "19") if shutil.which("nice") else ()
 # What the process in the background does: the doctor's small lake goes the way of every verb.
-MAKER = "from lakelog.cli import doctor, settings; doctor.try_spark(settings.Settings(master='local[2]', memory='1g'))"
+MAKER = "from lakelog.cli import doctor; from lakelog.terminal import settings; doctor.try_spark(settings.Settings(master='local[2]', memory='1g'))"
 # Of this process: archives that are being made, with the file that is written; those that are made when it ends.
 _pending: dict[Path, Path] = {}
 _later: set[Path] = set()

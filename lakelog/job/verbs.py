@@ -9,15 +9,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakelog.cli.settings import load
 from lakelog.errors import GateFailed, InvalidRequest, LakelogError
 from lakelog.model.snapshot_id import keep_ms
 from lakelog.running.interrupt import Signals
+from lakelog.terminal.settings import load
 
 if TYPE_CHECKING:
-    from lakelog.cli.settings import Settings
     from lakelog.lake.lake import Lake
     from lakelog.sources.configured import Source
+    from lakelog.terminal.settings import Settings
     from lakelog.topic import Topic
 
 

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakelog import Lake
-from lakelog.cli.failure import WORDS, spoken
+from lakelog.terminal.failure import WORDS, spoken
 from tests.conftest import Answer
 from tests.house.test_house import modules, place
 
@@ -51,7 +51,7 @@ def test_no_error_speaks_python_at_the_command_line() -> None:
     told = list(messages())
     assert len(told) > 60
     wrong = [(where, text) for where, text in told if not where.startswith(ONLY_PYTHON[0]) and PYTHON.search(spoken(text, "orders"))]
-    assert not wrong, "say it in lakelog/cli/failure.py: WORDS"
+    assert not wrong, "say it in lakelog/terminal/failure.py: WORDS"
 
 
 def test_the_dictionary_holds_nothing_that_is_not_said() -> None:

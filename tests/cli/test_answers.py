@@ -14,8 +14,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakelog import Conflict, Lake
-from lakelog.cli.progress import watching
 from lakelog.latest import merge
+from lakelog.terminal.progress import watching
 from tests.conftest import Answer
 
 Cli = Callable[..., Answer]

@@ -255,7 +255,7 @@ def test_the_table_is_long_and_has_no_case_twice() -> None:
 
 @pytest.mark.parametrize("group", ["ROOTS", "TOPICS", "FLAGS", "FILES", "SQL", "CONFIG"])
 def test_what_needs_no_spark(group: str, inside: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lakelog.cli import settings
+    from lakelog.terminal import settings
 
     monkeypatch.setattr(settings, "local_session", lambda **_: pytest.fail("Spark was asked for"))
     for case in globals()[group]:

@@ -19,10 +19,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lakelog.cli import demo, output
+from lakelog.cli import demo
 from lakelog.cli import doctor as doctor_module
-from lakelog.cli.settings import Settings, load
 from lakelog.errors import InvalidConfig
+from lakelog.terminal import output
+from lakelog.terminal.settings import Settings, load
 from tests.conftest import Answer
 
 ROOT = Path(__file__).parent.parent.parent

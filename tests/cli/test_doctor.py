@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lakelog.cli import doctor
-from lakelog.cli.settings import Settings
+from lakelog.terminal.settings import Settings
 from tests.conftest import Answer
 
 CORE_ONLY = """

@@ -14,8 +14,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakelog import Invalid, InvalidRequest, Lake, NotReady
-from lakelog.cli import doctor, root
-from lakelog.cli.settings import Settings
+from lakelog.cli import doctor
+from lakelog.terminal import root
+from lakelog.terminal.settings import Settings
 from tests.conftest import Answer
 
 ROOT = Path(__file__).parent.parent.parent
@@ -24,9 +25,9 @@ NO_SPARK = """
 import sys
 from lakelog.delta import session
 def started(*a, **k): raise SystemExit("Spark was started")
-from lakelog.cli import settings
+from lakelog.terminal import settings
 settings.local_session = started
-from lakelog.cli import root
+from lakelog.terminal import root
 from lakelog.cli.main import main
 if sys.argv[1] == "nobody":
     import os
@@ -105,7 +106,7 @@ EARLY = [
 def test_what_needs_no_spark_is_told_without_it(
     call: str, code: int, says: str, place: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lakelog.cli import settings
+    from lakelog.terminal import settings
 
     monkeypatch.chdir(place)
     monkeypatch.setattr(settings, "local_session", lambda **_: pytest.fail("Spark was started"))

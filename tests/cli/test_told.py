@@ -6,10 +6,10 @@ import dataclasses
 
 import pytest
 
-from lakelog.cli import output, told
 from lakelog.reader_results import Imported, Truncated
 from lakelog.results import Restored, TopicDescription
 from lakelog.status_results import CleaningStatus, PartitionStatus, TopicStatus
+from lakelog.terminal import output, told
 
 RESTORED = Restored("orders", "friday", "0@5", 2, "keep", 0, {0: 8}, {}, [], [], [], replay={0: (5, 8)}, replay_records=3)
 TRUNCATED = Truncated("orders", "friday", {0: 0}, {0: 5}, 5, 120, 0, [], True)

@@ -15,18 +15,18 @@ import pytest
 
 from lakelog import Conflict, InvalidRequest
 from lakelog.cleaning_results import Cleaned, PartitionCleaning
-from lakelog.cli.settings import Settings
 from lakelog.delta import session
 from lakelog.job import entry
 from lakelog.job.entry import JobFailed, main, run
 from lakelog.job.parameters import VERBS, parse
 from lakelog.job.verbs import _VERBS
+from lakelog.terminal.settings import Settings
 
 ROOT = Path(__file__).parent.parent.parent
 # What a test gives the two shells: a lake whose topic answers, or refuses, without Spark.
 FAKE = """
 from types import SimpleNamespace
-from lakelog.cli.settings import Settings
+from lakelog.terminal.settings import Settings
 from lakelog.errors import Conflict
 class Topic:
     def merge(self, **_): return SimpleNamespace(to_json=lambda: '{"version": 1}')
@@ -188,5 +188,5 @@ def test_the_session_of_the_launcher_is_taken_as_it_is(monkeypatch: pytest.Monke
     assert made == ["taken", "taken"]
 
     monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "client.5.0")
-    monkeypatch.setattr("lakelog.cli.settings.local_session", lambda **_: pytest.fail("a session was built"))
+    monkeypatch.setattr("lakelog.terminal.settings.local_session", lambda **_: pytest.fail("a session was built"))
     assert Settings(root="main.lakelog", spark={"spark.x": "1"}).open_session() == "the session"

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from lakelog import errors
-from lakelog.cli.settings import load
 from lakelog.delta.prerequisites import DELTA_JAR
 from lakelog.delta.session import DELTA_CONF
 from lakelog.job.parameters import VERBS, parse
+from lakelog.terminal.settings import load
 from tests.jobs.recipes import ALERT, CRON, DAY, JOBS, PROJECT, RECIPES, SCHEDULED, documents, parsed, pin
 
 # ---- cron ----

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakelog.cli import output
 from lakelog.errors import LogIncomplete
 from lakelog.log.state import change_state
 from lakelog.log.tail import log_end
 from lakelog.operations import configure
+from lakelog.terminal import output
 from tests.tables import versions
 
 if TYPE_CHECKING:

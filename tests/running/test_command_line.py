@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from lakelog import Lake
-from lakelog.cli.settings import load
 from lakelog.errors import InvalidConfig
+from lakelog.terminal.settings import load
 from tests.conftest import Answer
 from tests.sources.test_sources import write
 

@@ -111,7 +111,7 @@ def test_nobody_waits_for_a_lease_of_a_clock_that_is_far_ahead() -> None:
 
 SLOW = """
 import sys, time
-from lakelog.cli.settings import Settings
+from lakelog.terminal.settings import Settings
 def open_lake(self):
     sys.stderr.write("starting\\n")
     sys.stderr.flush()

@@ -19,7 +19,7 @@ from tests.sources.test_sources import write
 
 APPENDING = """
 import time
-from lakelog.cli.progress import watching
+from lakelog.terminal.progress import watching
 with watching("orders: appending", None, of="files") as tell:
     for done in range(1, 4):
         tell(done, 3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from lakelog.cli.output import cell, count, created, line, say, spans, table
+from lakelog.terminal.output import cell, count, created, line, say, spans, table
 
 if TYPE_CHECKING:
     from lakelog.cleaning_results import Cleaned, Erased, Explained, ExplainedRecord, RecordsDeleted, SegmentCleaning, WhatIf

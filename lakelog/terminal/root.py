@@ -8,12 +8,12 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from lakelog.cli.settings import Settings
 from lakelog.delta.prerequisites import missing_connector
 from lakelog.errors import InvalidConfig, InvalidRequest, LakelogError, NotFound, NotReady, TopicNotFound
 from lakelog.model.config import did_you_mean
 from lakelog.model.names import check_root, local_path, scheme_of
 from lakelog.native.table import why_not
+from lakelog.terminal.settings import Settings
 
 ENGINES = ("auto", "native", "spark")
 NOT_WRITABLE = "Make it writable for the user who runs this, or name another root."

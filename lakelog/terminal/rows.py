@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from lakelog.cli import output
 from lakelog.errors import InvalidRequest
 from lakelog.model.json_values import octets, plain
+from lakelog.terminal import output
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakelog.cli import output
-from lakelog.cli.failure import in_cli
 from lakelog.delta.object_store import unarbitrated
 from lakelog.delta.session import setting
 from lakelog.errors import UNSUPPORTED_FEATURE, InvalidRequest, LakelogError, NotReady
 from lakelog.running.interrupt import Signals
+from lakelog.terminal import output
+from lakelog.terminal.failure import in_cli
 
 if TYPE_CHECKING:
-    from lakelog.cli.settings import Settings
     from lakelog.lake.lake import Lake
     from lakelog.results import Result
     from lakelog.sources.configured import Source
+    from lakelog.terminal.settings import Settings
 
 Root = Annotated[str | None, typer.Option("--root", help="The lake: a path with a /, or a catalog schema. [env LAKELOG_ROOT]")]
 Config = Annotated[str | None, typer.Option("--config", metavar="FILE", help="A lakelog.toml; else the nearest up. [env LAKELOG_CONFIG]")]
@@ -54,13 +54,13 @@ class Call:
 
     def settings(self) -> Settings:
         """Command line, environment and lakelog.toml, in this order."""
-        from lakelog.cli.settings import load
+        from lakelog.terminal.settings import load
 
         return load(root=self.root, config=self.config)
 
     def lake(self, topics: Sequence[str] = (), *, creating: bool = False, writing: bool = False, sources: Sequence[Source] = ()) -> Lake:
         """The lake, on a Spark session; what can be told to be wrong without Spark is told before it starts (`root.require`)."""
-        from lakelog.cli import root
+        from lakelog.terminal import root
 
         settings = self.settings().reading(sources)
         root.require(settings, topics, creating=creating, writing=writing)
@@ -75,7 +75,7 @@ class Call:
 
     def reading(self, topics: Sequence[str] = (), engine: str = "auto") -> Lake:
         """The lake for a verb that only reads: without Spark where the engine says so, or may, and the root allows it (`root.chosen_engine`)."""
-        from lakelog.cli import root
+        from lakelog.terminal import root
 
         settings = self.settings()
         root.require(settings, topics)
