@@ -195,6 +195,13 @@ def rows(log: TopicLog, *, closed: bool = False) -> DataFrame:
     return held.filter(F.col("outcome").isNotNull() if closed else F.col("outcome").isNull())
 
 
+def as_read(rows: DataFrame) -> DataFrame:
+    """Rows of a quarantine as they are shown: of one that could not be read the key, if any, and the raw input alone."""
+    from pyspark.sql import functions as F
+
+    return rows.withColumns({name: F.when(F.col("raw").isNull(), F.col(name)) for name in ("value", "headers", "tombstone")})
+
+
 def count(log: TopicLog, batch: str) -> int:
     """How many records were put aside of a batch, those that have left the quarantine since too. Cost: one small Spark job where there is any."""
     from pyspark.sql import functions as F

@@ -61,7 +61,10 @@ class Mending:
         unread = [INVALID] * (not whole <= said) + [INVALID_TIME] * ("_timestamp" not in said)
         if not unread:
             return
-        left = rows.filter(F.arrays_overlap(F.coalesce("rules", F.array().cast("array<string>")), F.array(*map(F.lit, unread))))
+        # What could be read, and was no record for another reason (no key, say), has no raw input.
+        left = rows.filter("raw IS NOT NULL").filter(
+            F.arrays_overlap(F.coalesce("rules", F.array().cast("array<string>")), F.array(*map(F.lit, unread)))
+        )
         found = left.agg(F.count(F.lit(1)).alias("n"), F.min("reason").alias("reason")).collect()[0]
         if found["n"]:
             raise InvalidRequest(

@@ -136,8 +136,8 @@ class QualityVerbs:
         """The records that are not in the log: after a restore those that left it, of a gated topic those that were put aside.
 
         Columns: those of `read`, and ``reason``, ``rules`` (those that the record breaks), ``source``, ``token``, ``time``, ``raw`` (the input of
-        one that cannot be read), ``batch`` and ``record`` (its position in the request). In no order; `lakelog quarantine list` orders them by
-        time, batch, epoch, partition, offset and record.
+        one that cannot be read, which has no value, headers and flag: they would be what was left of it), ``batch`` and ``record`` (its position
+        in the request). In no order; `lakelog quarantine list` orders them by time, batch, epoch, partition, offset and record.
 
         Args:
             rule: only those that break this one.
@@ -150,7 +150,7 @@ class QualityVerbs:
         """
         self.refresh()
         chosen = Selection(rule=rule, key=key, source=source, token=token, since=since, until=until)
-        rows = chosen.of(quarantine.rows(self.log, closed=closed), self.log.types.key)
+        rows = quarantine.as_read(chosen.of(quarantine.rows(self.log, closed=closed), self.log.types.key))
         return rows.select(*RECORD_COLUMNS, *quarantine.ABOUT, *(("outcome", "closed_at", "note") if closed else ()))
 
     def requeue(

@@ -112,6 +112,8 @@ def test_what_could_not_be_read_never_comes_back_as_what_was_left_of_it(lake: La
         '{"key":"kiwi","value":"many"}\n{"key":"fig","value":1.5}\nno json\n{"key":"nut","value":3,"timestamp":1e18}\n'
     )
     assert topic.append(tmp_path / "delivery.ndjson").quarantined == 4
+    shown = topic.quarantined().orderBy("record").select("key", "value", "headers", "tombstone").collect()
+    assert [tuple(row) for row in shown] == [(key, None, None, None) for key in ("kiwi", "fig", None, "nut")]
     for fix in (None, {"value": "5"}, {"key": "coalesce(key, 'nut')", "_timestamp": "now()"}):
         for dry_run in (True, False):
             with pytest.raises(
@@ -127,8 +129,12 @@ def test_what_could_not_be_read_never_comes_back_as_what_was_left_of_it(lake: La
         with pytest.raises(InvalidRequest, match="Did you mean INVALID_RECORD"):
             verb(rule="INVALID_RECRD")
     assert topic.requeue(rule="INVALID_RECORD", corrected=[{"key": "fig", "value": 2}, {"key": "new", "value": 1}]).records == 2
+    # One that could be read, and has no key, takes no more than that.
+    assert topic.append([{"key": None, "value": 8}]).quarantined == 1
+    assert [(row["value"], row["tombstone"]) for row in topic.quarantined().collect()] == [(8, False)]
+    assert topic.requeue(rule="INVALID_RECORD", fix={"key": "'pear'"}).records == 1
     topic.merge()
-    assert {row["key"]: row["value"] for row in topic.latest().collect()} == {"kiwi": 6, "fig": 2, "nut": 3, "new": 1}
+    assert {row["key"]: row["value"] for row in topic.latest().collect()} == {"kiwi": 6, "fig": 2, "nut": 3, "new": 1, "pear": 8}
     assert topic.deleted().count() == 0
 
 
