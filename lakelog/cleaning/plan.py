@@ -32,6 +32,11 @@ class Segment:
     first_ms: int | None
     largest_ms: int
 
+    @property
+    def weight(self) -> int:
+        """What it counts in a dirty ratio: its octets, a record at least one. A delete of an empty key has none, and is dirty all the same."""
+        return max(self.octets, self.records)
+
 
 @dataclass(frozen=True)
 class PartitionLog:
@@ -101,8 +106,8 @@ def decide(log: PartitionLog, config: TopicConfig, *, now: int, force: bool = Fa
     dirty = [one for one in log.closed if one.end > first]
     young = next((one.base for one in dirty if least_lag > 0 and one.largest_ms > now - least_lag), None)
     to = max(first, min(log.active, log.active if young is None else young))
-    cleanable = sum(one.octets for one in dirty if one.base < to)
-    clean = sum(one.octets for one in log.closed if one.end <= first)
+    cleanable = sum(one.weight for one in dirty if one.base < to)
+    clean = sum(one.weight for one in log.closed if one.end <= first)
     delay = _delay(dirty, config.number("max.compaction.lag.ms"), now)
     ratio = cleanable / (clean + cleanable) if clean + cleanable else 0.0
     if not config.policy("compact"):
