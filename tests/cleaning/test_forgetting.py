@@ -1,0 +1,75 @@
+"""When the version of a deleted key is forgotten, and when it stays although it is due."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lakelog import Lake
+from lakelog.cleaning.tombstones import Tombstones
+from tests.conftest import Clock
+
+DAY = 86_400_000
+
+
+@pytest.mark.long
+def test_a_version_is_not_forgotten_beside_a_merge_that_found_a_late_record(
+    lake: Lake, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a merge changes silver's control rows alone, between the clean's look at the progress and its commit."""
+    config = {"compaction.strategy": "timestamp", "delete.retention.ms": 0, "tombstone.version.retention.ms": DAY}
+    topic = lake.create_topic("t", key="STRING", value="INT", config=config)
+    topic.append([{"key": "ann", "tombstone": True, "timestamp": 3}, {"key": "bob", "value": 1, "timestamp": 1}])
+    topic.roll()
+    for _ in range(2):
+        topic.clean(force=True)
+        clock.tick(2 * DAY)
+    other, write = lake.topic("t"), Tombstones.write
+
+    def beside(asked: Tombstones, log: Any) -> Any:
+        monkeypatch.setattr(Tombstones, "write", write)
+        other.append([{"key": "ann", "value": 2, "timestamp": 2}])
+        assert other.merge().late_after_delete == 1
+        return write(asked, log)
+
+    monkeypatch.setattr(Tombstones, "write", beside)
+    assert topic.clean(dry_run=True, force=True).forgotten == 1
+    assert topic.clean(force=True).forgotten == 0
+    assert topic.verify().problems == [] and {row["key"] for row in topic.latest().collect()} == {"bob"}
+    topic.roll()
+    assert topic.clean(force=True).forgotten == 1
+    assert topic.verify().problems == [] and {row["key"] for row in topic.latest().collect()} == {"bob"}
+
+
+@pytest.mark.long
+def test_a_version_is_not_forgotten_while_the_log_holds_a_record_behind_it(lake: Lake, clock: Clock) -> None:
+    """Or a fold of the log, and a repair, would bring the deleted key back; once the record has left the log the version is forgotten too."""
+    config = {"compaction.strategy": "timestamp", "delete.retention.ms": 0, "tombstone.version.retention.ms": DAY}
+    topic = lake.create_topic("t", key="STRING", value="INT", config=config)
+    topic.append(
+        [
+            {"key": "ann", "value": 1, "timestamp": 1},
+            {"key": "ann", "tombstone": True, "timestamp": 3},
+            {"key": "bob", "value": 1, "timestamp": 1},
+        ]
+    )
+    topic.append([{"key": "eve", "value": 1, "timestamp": 1}, {"key": "eve", "tombstone": True, "timestamp": 3}])
+    topic.roll()
+    topic.clean(force=True)
+    clock.tick(1)
+    topic.append([{"key": "ann", "value": 2, "timestamp": 2}])
+    assert topic.merge().late == 1
+    assert topic.clean(force=True).expired == 2
+    for _ in range(2):
+        clock.tick(2 * DAY)
+        planned, done = topic.clean(dry_run=True, force=True), topic.clean(force=True)
+        assert planned.forgotten == done.forgotten
+        assert topic.verify().problems == [], "the late record of ann lies in the active segment"
+    (explained,) = topic.explain("ann").partitions
+    assert [(one.offset, one.reason) for one in explained.records if one.in_log] == [(5, "older-version")]
+    topic.roll()
+    done = topic.clean(force=True)
+    assert (done.records, done.forgotten) == (1, 1)
+    assert topic.repair().problems == [] and topic.verify().problems == []
+    assert {row["key"] for row in topic.latest().collect()} == {"bob"}
