@@ -42,7 +42,6 @@ class Clock:
 # The quick suite is thousands of small plans and no data: a Java that compiles little and a Spark that generates no code are twice as
 # fast at that, in the long suite too. LAKELOG_TEST_CODE=generated runs them as users do.
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
-QUICK = "not long and not soak"
 QUICK_SPARK = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 QUICK = os.environ.get("LAKELOG_TEST_CODE") != "generated"
 CONNECT = os.environ.get("LAKELOG_TEST_SESSION") == "connect"

@@ -50,10 +50,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def parameters(choice: Choice, *, quick: bool) -> list[Any]:
     """The cases of a suite, as pytest takes them: quick is a subset with every rule in it, and every case that waits, as a skip that says for
-    what; long is all that can run."""
+    what; long is all the others that can run."""
     cases = [*choice.quick, *[case for case in choice.all if case.id in choice.waiting]]
     if not quick:
-        cases = [] if choice.complete else choice.runnable
+        cases = [] if choice.complete else [case for case in choice.runnable if case not in choice.quick]
     params = []
     for case in cases:
         reasons = choice.waiting.get(case.id)
@@ -110,7 +110,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     terminalreporter.section("conformance cases")
     left = len(choice.runnable) - len(ran)
     terminalreporter.write_line(
-        f"{len(ran) - len(partial)} ran, {len(partial)} ran in part and wait, {left} more can run (long suite), {len(choice.waiting)} wait"
+        f"{len(ran) - len(partial)} ran, {len(partial)} ran in part and wait, {left} more can run (quick and long suite), {len(choice.waiting)} wait"
     )
     by_reason: dict[str, list[str]] = {}
     for case in partial:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakelog import Lake
 from lakelog.errors import LakelogError
 from tests.conformance import support
 from tests.conformance.cases import START, Case, Step
-from tests.conformance.picture import Camera, Picture, log_rows
+from tests.conformance.looks import Looks
+from tests.conformance.picture import Camera
 from tests.conformance.script import Numbered, Script, script
+from tests.conformance.seat import Seat, texts
 from tests.conftest import Clock
 
 if TYPE_CHECKING:
@@ -27,28 +28,6 @@ _names = itertools.count(1)
 def _point(snapshot: Any) -> str:
     """How a verb that takes a name is told a snapshot."""
     return snapshot if isinstance(snapshot, str) else str(snapshot.name or snapshot.id)
-
-
-def _texts(ends: dict[int, int]) -> dict[str, int]:
-    return {str(index): end for index, end in ends.items()}
-
-
-@dataclass
-class Seat:
-    """A case in a topic: its first partition there, and what went wrong so far."""
-
-    script: Script
-    base: int
-    failures: list[str] = field(default_factory=list)
-
-    @property
-    def case(self) -> Case:
-        """The case."""
-        return self.script.case
-
-    def fail(self, number: int, what: str, expected: Any, actual: Any) -> None:
-        """Note a difference."""
-        self.failures.append(f"step {number}: {what}\n    expected {expected}\n    actual   {actual}")
 
 
 def run(spark: SparkSession, root: str, cases: list[Case]) -> dict[str, list[str]]:
@@ -96,6 +75,7 @@ class Group:
             warnings.simplefilter("always")
             self.topic: Topic = self.lake.create_topic(f"c{next(_names)}", partitions=partitions, config=first.topic)
         self.camera = Camera(self.lake, self.topic.name)
+        self.looks = Looks(self.lake, self.topic, self.camera, self._config, self._refused)
         self.merged: dict[str, int] = {}
         self.snapshots: dict[str, Any] = {}
         if first.warns is not None:
@@ -118,7 +98,7 @@ class Group:
                     self.topic.merge()
                 if any(made.again for _, made in rounds):
                     self.topic.merge()
-                self._looks([(seat, look) for seat, made in rounds for look in made.looks])
+                self.looks.all([(seat, look) for seat, made in rounds for look in made.looks])
         return {seat.case.id: seat.failures for seat in self.seats}
 
     # ---- what changes the topic ----
@@ -184,9 +164,9 @@ class Group:
         """Compare the answer of a topic-wide verb."""
         shown: dict[str, Any] = {}
         if do == "snapshot":
-            shown = {"ends": _texts(answer.ends), "epoch": answer.epoch - support.FIRST_EPOCH, "created": answer.created}
+            shown = {"ends": texts(answer.ends), "epoch": answer.epoch - support.FIRST_EPOCH, "created": answer.created}
         elif do == "snapshots":
-            shown = {"ids": [{"ends": _texts(one.ends), "epoch": one.epoch - support.FIRST_EPOCH} for one in answer]}
+            shown = {"ids": [{"ends": texts(one.ends), "epoch": one.epoch - support.FIRST_EPOCH} for one in answer]}
         elif do == "load":
             for wanted, actual in answer.of(seat.base, seat.case.partitions).unlike("latest", expect["latest"]):
                 seat.fail(number, "rows of the snapshot", wanted, actual)
@@ -263,82 +243,3 @@ class Group:
 
     def _config(self) -> dict[str, Any]:
         return {setting["name"]: setting["value"] for setting in self.topic.describe().config}
-
-    # ---- what is seen ----
-
-    def _looks(self, looks: list[tuple[Seat, Numbered]]) -> None:
-        if not looks:
-            return
-        names = {name for _, (_, step) in looks if step["do"] == "expect" for name in step}
-        picture = self.camera.picture(names) if names else None
-        # Cases laid together count at the same looks (their signature says so): the first look of each makes a sum, the second another.
-        counted: dict[tuple[int, str], int] = {}
-        counting: dict[str, int] = {}
-        for seat, (number, step) in looks:
-            if step["do"] == "read":
-                self._read(seat, number, step)
-            elif step["do"] == "fetch":
-                self._fetch(seat, number, step)
-            elif picture is not None:
-                self._expect(seat, number, step, picture)
-                if "counts" in step:
-                    place = counting.setdefault(seat.case.id, 0)
-                    counting[seat.case.id] += 1
-                    for name, count in step["counts"].items():
-                        counted[place, name] = counted.get((place, name), 0) + count
-        if counted:
-            actual = self.lake.topic(self.topic.name).status().counts
-            for (_, name), count in counted.items():
-                if actual.get(name) != count:
-                    for seat in self.seats:
-                        if seat.case.id in counting:
-                            seat.fail(looks[0][1][0], f"count {name} (sum over {len(counting)} cases)", count, actual.get(name))
-
-    def _expect(self, seat: Seat, number: int, step: Step, picture: Picture) -> None:
-        cleaned = any(passed["do"] in support.PASSED_OVER for passed in seat.case.steps[: number - 1])
-        mine = picture.of(seat.base, seat.case.partitions)
-        for name, wanted in step.items():
-            if name not in support.LOOKS or name == "counts" or (cleaned and name in support.CHANGED_BY_CLEANING):
-                continue
-            if name == "config":
-                actual = {setting: value for setting, value in self._config().items() if setting in wanted}
-                if actual != wanted:
-                    seat.fail(number, name, wanted, actual)
-                continue
-            for expected, actual in mine.unlike(name, wanted):
-                seat.fail(number, name, expected, actual)
-
-    def _fetch(self, seat: Seat, number: int, step: Step) -> None:
-        partition = seat.base + step.get("partition", 0)
-        expect = step.get("expect", {})
-
-        def fetch() -> Any:
-            return self.topic.fetch(partition, step["offset"], step["epoch"] + support.FIRST_EPOCH)
-
-        if "error" in expect:
-            return self._refused(seat, (number, step), fetch)
-        found = fetch()
-        shown = {"answer": found.answer, "offset": found.offset, "ends": None if found.ends is None else _texts(found.ends)}
-        shown["epoch"] = None if found.epoch is None else found.epoch - support.FIRST_EPOCH
-        for name, wanted in expect.items():
-            if shown[name] != wanted:
-                seat.fail(number, f"fetch: {name}", wanted, shown[name])
-        return None
-
-    def _read(self, seat: Seat, number: int, step: Step) -> None:
-        partition = seat.base + step.get("partition", 0)
-        expect = step.get("expect", {})
-
-        def read() -> Any:
-            return log_rows(self.topic.read(partition=partition, offset=step["offset"], limit=step.get("limit")))
-
-        if "error" in expect:
-            self._refused(seat, (number, step), read)
-            return
-        rows = read()
-        if "offsets" in expect and [row["offset"] for row in rows] != expect["offsets"]:
-            seat.fail(number, "offsets read", expect["offsets"], [row["offset"] for row in rows])
-        for wanted, actual in zip(expect.get("records", []), rows, strict=False):
-            shown = {name: actual[name] for name in wanted if name != "partition"}
-            if shown != {name: value for name, value in wanted.items() if name != "partition"}:
-                seat.fail(number, "record read", wanted, shown)

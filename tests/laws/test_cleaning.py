@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -109,7 +110,7 @@ class Cleaned:
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_of_random_histories_cleaned_at_moving_clocks_the_latest_table_is_that_of_the_full_log(
-    kind: Kind, lake: Lake, clock: Clock
+    kind: Kind, lake: Lake, clock: Clock, record_property: Callable[[str, object], None]
 ) -> None:
     dice, topic = random.Random(KINDS.index(kind)), Cleaned(lake, clock, kind)
     for step in range(STEPS):
@@ -124,5 +125,6 @@ def test_of_random_histories_cleaned_at_moving_clocks_the_latest_table_is_that_o
     told = topic.read_on()
     topic.end()
     twice = sum(count >= 2 for count in topic.cleans.values())
+    record_property("of 36 histories", {"expired": len(topic.expired), "twice": twice, "late": len(topic.late), "told": told})
     assert min(len(topic.expired), twice) >= 8 and told > 0, (topic.expired, twice, told)
     assert topic.late or kind.rule.strategy == "offset", "no record was late after a delete that had expired"

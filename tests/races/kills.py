@@ -169,5 +169,5 @@ def wrong_after(spark: SparkSession, folder: Path, group: str, *, sample: bool) 
 
 
 def _sampled(name: str, step: int, steps: int) -> bool:
-    """The last step, the run that went on, and a third of the others, beginning with another one for each operation."""
-    return step in (GOING_ON, steps) or (step + len(name)) % 3 == 0
+    """The last step, the run that went on, and two or three of the others, beginning with another one for each operation."""
+    return step in (GOING_ON, steps) or (step + len(name)) % max(3, steps // 2) == 0
