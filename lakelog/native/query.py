@@ -12,13 +12,16 @@ from lakelog.errors import InvalidRequest, LakelogError, NotFound, NotReady, Top
 from lakelog.latest import views
 from lakelog.model.kinds import struct
 from lakelog.model.point_in_time import At
-from lakelog.model.queries import TELLING, begun
+from lakelog.model.queries import TELLING, begun, refusal, without_comments_before
 from lakelog.native.rows import Rows, kind_of
 from lakelog.native.topic import NativeTopic
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow
+
+# How EXPLAIN is to explain, in DuckDB's dialect.
+HOW = re.compile(r"\(\s*(?:ANALYZE|FORMAT)\b[\w\s,]*\)", re.IGNORECASE)
 
 
 def connection() -> duckdb.DuckDBPyConnection:
@@ -87,22 +90,45 @@ def asked(known: duckdb.DuckDBPyConnection, query: str, existing: Sequence[str])
         InvalidRequest: it is wrong, or more than a query; nothing was run.
         NotFound: it names a table or view that is not there; the views are listed.
     """
-    import duckdb
-
     with door(existing):
-        statements = duckdb.extract_statements(query)
-        if len(statements) != 1:
-            raise InvalidRequest("One query can be asked at a time. Nothing was run.", name="NOT_A_QUERY")
-        if statements[0].type not in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN):
-            raise InvalidRequest("The statement is no query: SELECT, WITH … SELECT, VALUES, SHOW, DESCRIBE or EXPLAIN. Nothing was run.",
-                                 name="NOT_A_QUERY")  # fmt: skip
-        found = _answered(known, query)
+        found = _answered(known, _only_asking(known, query))
 
     def read(ordered: Sequence[str], most: int | None) -> Iterator[pyarrow.RecordBatch]:
         rows = found.sort_by([(name, "ascending") for name in ordered]) if ordered else found
         yield from (rows if most is None else rows.slice(0, most)).to_batches(max_chunksize=10_000)
 
     return Rows(struct([(field.name, kind_of(field.type)) for field in found.schema]), read)
+
+
+def _only_asking(known: duckdb.DuckDBPyConnection, query: str) -> str:
+    """A query as it may be run: DuckDB itself takes it, or what it explains (EXPLAIN (ANALYZE) runs that), for one that only reads.
+
+    DuckDB allows a statement that writes as a common table expression, but at the top level alone: so the query is planned within another.
+
+    Raises:
+        InvalidRequest: it is another statement, or more than one.
+    """
+    import duckdb
+
+    text, word = begun(query)
+    how = ""
+    if word == "EXPLAIN":
+        text = without_comments_before(text[len(word) :])
+        if found := HOW.match(text):
+            how, text = found[0], text[found.end() :]
+    statements = duckdb.extract_statements(text)
+    if len(statements) != 1:
+        raise refusal(f"{'No' if not statements else 'More than one'} statement is")
+    if statements[0].type != duckdb.StatementType.SELECT:
+        raise refusal("The statement is")
+    try:
+        known.execute("EXPLAIN SELECT 1 FROM query(?)", [text])
+    except duckdb.BinderException as error:
+        if "must be at the top level" in str(error):
+            raise refusal("A WITH that writes is") from error
+        raise
+    # What is run begins with what was looked at: whatever DuckDB takes for a comment, a statement behind it is not run in its place.
+    return f"EXPLAIN {how} {text}" if word == "EXPLAIN" else text
 
 
 def _answered(known: duckdb.DuckDBPyConnection, query: str) -> pyarrow.Table:

@@ -1,0 +1,78 @@
+"""Queries that DuckDB answers: nothing that writes is run, however it is wrapped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakelog import InvalidRequest
+from lakelog.native.query import ask
+from lakelog.native.rows import Rows
+
+COPY = "COPY (SELECT 1 AS a) TO '{file}'"
+WRITES = [
+    COPY,
+    f"EXPLAIN {COPY}",
+    f"EXPLAIN (ANALYZE) {COPY}",
+    f"explain /* ( */ ( format json , analyze ) {COPY}",
+    f"EXPLAIN (ANALYZE true, FORMAT JSON) {COPY}",
+    "EXPLAIN (ANALYZE) CREATE TABLE t AS SELECT 1",
+    "EXPLAIN (ANALYZE) ATTACH '{file}'",
+    "EXPLAIN (ANALYZE) WITH x AS (SELECT 1 AS a) INSERT INTO t SELECT * FROM x",
+    f"WITH x AS ({COPY}) SELECT 1",
+    f"EXPLAIN (ANALYZE) WITH x AS ({COPY}) SELECT 1",
+    f"SELECT 1; {COPY}",
+    f"EXPLAIN SELECT 1; {COPY}",
+]
+# Where one word is not understood, all is refused too.
+UNREADABLE = [
+    f"EXPLAIN (/* so */ ANALYZE) {COPY}",
+    f"EXPLAIN (FORMAT 'json', ANALYZE) {COPY}",
+    f"EXPLAIN ANALYZE {COPY}",
+    f"SELECT * FROM query('{COPY.replace(chr(39), chr(39) * 2)}')",
+]
+QUERIES = [
+    "EXPLAIN SELECT 1",
+    "EXPLAIN (SELECT 1)",
+    "EXPLAIN (FORMAT JSON) SELECT 1;",
+    "EXPLAIN (ANALYZE) (SELECT 1) UNION ALL SELECT 2 -- done",
+    "EXPLAIN DESCRIBE SELECT 1",
+    "/* first */ SELECT 1;",
+    "WITH x AS (SELECT 'COPY' AS copy) FROM x",
+    "VALUES (1)",
+    "FROM range(3)",
+    "SHOW TABLES",
+    "DESCRIBE SELECT 1 AS a",
+    "SELECT 1 AS a, 2 AS a",
+]
+
+
+def asked(query: str) -> Rows:
+    def opened(name: str) -> Any:
+        raise AssertionError(name)
+
+    return ask([], opened, query, None)
+
+
+@pytest.mark.parametrize("text", [*WRITES, *UNREADABLE])
+def test_what_writes_is_refused_and_not_run(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "written.csv"
+    with pytest.raises(InvalidRequest) as refused:
+        asked(text.format(file=file))
+    assert refused.value.name == "NOT_A_QUERY" or text in UNREADABLE
+    assert refused.value.exit_code == 2
+    assert not file.exists()
+
+
+def test_no_comment_hides_what_is_explained(tmp_path: Path) -> None:
+    """DuckDB nests comments: to it, COPY would be what this text explains."""
+    file = tmp_path / "written.csv"
+    asked(f"EXPLAIN /* /* */ SELECT 1 -- */ (ANALYZE) {COPY.format(file=file)}")
+    assert not file.exists()
+
+
+@pytest.mark.parametrize("text", QUERIES)
+def test_what_only_asks_is_answered(text: str) -> None:
+    assert asked(text).columns
