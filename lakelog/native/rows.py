@@ -145,26 +145,28 @@ def _values(column: pyarrow.Array, kind: Kind) -> list[Any]:
     Times are taken as numbers: Arrow's own way to Python's times imports pandas, which takes longer than all else.
     """
     import pyarrow
+    from pyarrow.compute import CastOptions
 
     if "timestamp" in kind.simpleString():
-        column = column.view(pyarrow.int64()) if kind.word.startswith("timestamp") else column.cast(_with_numbers(column.type))
+        micros = CastOptions(_with_times(column.type, pyarrow.timestamp("us")), allow_time_truncate=True)
+        column = column.cast(options=micros).cast(_with_times(column.type, pyarrow.int64()))
     elif not _is_nested(kind):
         return list(column.to_pylist())
     return [_value(value, kind) for value in column.to_pylist()]
 
 
-def _with_numbers(arrow: pyarrow.DataType) -> pyarrow.DataType:
-    """A type with numbers for its times."""
+def _with_times(arrow: pyarrow.DataType, time: pyarrow.DataType) -> pyarrow.DataType:
+    """A type with another one for its times."""
     import pyarrow
     from pyarrow import types
 
     if types.is_struct(arrow):
-        return pyarrow.struct([(arrow.field(index).name, _with_numbers(arrow.field(index).type)) for index in range(arrow.num_fields)])
+        return pyarrow.struct([(arrow.field(index).name, _with_times(arrow.field(index).type, time)) for index in range(arrow.num_fields)])
     if types.is_map(arrow):
-        return pyarrow.map_(_with_numbers(arrow.key_type), _with_numbers(arrow.item_type))
+        return pyarrow.map_(_with_times(arrow.key_type, time), _with_times(arrow.item_type, time))
     if types.is_list(arrow) or types.is_large_list(arrow):
-        return pyarrow.list_(_with_numbers(arrow.value_type))
-    return pyarrow.int64() if types.is_timestamp(arrow) else plain_type(arrow)
+        return pyarrow.list_(_with_times(arrow.value_type, time))
+    return time if types.is_timestamp(arrow) else plain_type(arrow)
 
 
 def _is_nested(kind: Kind) -> bool:
