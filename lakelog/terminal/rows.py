@@ -6,6 +6,7 @@ import datetime
 import re
 from collections.abc import Iterator
 from decimal import Decimal
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from lakelog.errors import InvalidRequest
@@ -42,8 +43,11 @@ def frame(rows: DataFrame, form: str, *, limit: int | None = None, whole: bool =
         for one in found:
             output.document(one)
     elif form == "csv":
+        listed = iter(rows.toLocalIterator())
+        # Rows that cannot be read print nothing, not even the header: another engine may print them.
+        first = list(islice(listed, 1))
         output.line(",".join(map(_csv_field, names)))
-        for row in rows.toLocalIterator():
+        for row in chain(first, listed):
             fields = [_csv_field(spelled(value, kind)) for value, kind in zip(row, kinds, strict=True)]
             # A line without a character would be no record to most readers.
             output.line(",".join(fields) or '""')

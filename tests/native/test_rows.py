@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from lakelog.errors import UNSUPPORTED_FEATURE, NotReady
+from lakelog.model.kinds import Kind, struct
 from lakelog.native.query import asked, connection
+from lakelog.native.rows import Rows
+from lakelog.terminal.rows import frame
 
 AT = datetime.datetime(2026, 5, 6, 10, 0, 0, 250_000)
 WHOLE = AT.replace(microsecond=0)
@@ -26,3 +32,21 @@ def test_nanoseconds_are_cut_off() -> None:
     query = "SELECT t, [t] AS l FROM (SELECT '2026-05-06 10:00:00.123456789'::TIMESTAMP_NS AS t)"
     at = datetime.datetime(2026, 5, 6, 10, 0, 0, 123456)
     assert asked(connection(), query, ()).collect() == [(at, [at])]
+
+
+@pytest.mark.parametrize("form", ["table", "json", "csv"])
+def test_rows_that_cannot_be_read_print_nothing(form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """So that Spark can print them in place of this lane."""
+
+    def read(*_: Any) -> Iterator[Any]:
+        raise NotReady("beyond delta-rs", name=UNSUPPORTED_FEATURE)
+        yield
+
+    with pytest.raises(NotReady):
+        frame(Rows(struct([("a", Kind("long"))]), read), form)  # type: ignore[arg-type]
+    assert capsys.readouterr().out == ""
+
+
+def test_csv_without_rows_has_its_header(capsys: pytest.CaptureFixture[str]) -> None:
+    frame(Rows(struct([("a", Kind("long")), ("b", Kind("long"))]), lambda *_: iter(())), "csv")  # type: ignore[arg-type]
+    assert capsys.readouterr().out == "a,b\n"
