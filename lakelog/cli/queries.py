@@ -40,7 +40,7 @@ def sql(
     if engine not in ("spark", "duckdb"):
         raise InvalidRequest(f"--engine {engine}: must be one of spark, duckdb.{did_you_mean(engine, ('spark', 'duckdb'))}")
     lake = call.lake() if engine == "spark" else call.reading(engine="native")
-    if at is not None and at.isdigit() and len(lake.topics()) > 1:
+    if at is not None and at.isdecimal() and len(lake.topics()) > 1:
         raise InvalidRequest(f"--at {at}: every topic counts its own versions. Give a time, or ask one: lakelog latest TOPIC --at {at}")
     with output.working("querying"), _query(engine), door(lake.root):
         rows.frame(lake.sql(query, at=at, engine=engine), format, limit=limit, whole=call.json)

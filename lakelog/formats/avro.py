@@ -55,7 +55,7 @@ def named(text: str, where: str) -> tuple[int, str]:
         InvalidConfig: there is no file, or the identity is no number.
     """
     head, equals, tail = text.strip().partition("=")
-    if equals and head.strip().isdigit() and tail.strip():
+    if equals and head.strip().isdecimal() and tail.strip():
         return int(head), tail.strip()
     if equals or not head:
         raise InvalidConfig(

@@ -29,7 +29,7 @@ def moment(at: At, *, now: int | None = None) -> int | datetime.datetime | None:
         InvalidRequest: text that is neither, or a time in the future.
     """
     if isinstance(at, str):
-        if at.isdigit():
+        if at.isdecimal():
             return int(at)
         try:
             at = datetime.datetime.fromisoformat(at.replace("Z", "+00:00"))

@@ -51,7 +51,7 @@ def _changed(one: Commit) -> int | None:
 
 
 def _is_number(text: object) -> bool:
-    return isinstance(text, (str, int)) and str(text).isdigit()
+    return isinstance(text, (str, int)) and str(text).isdecimal()
 
 
 def started(run: Mapping[str, Any]) -> datetime.datetime:

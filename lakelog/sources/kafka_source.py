@@ -141,7 +141,7 @@ def _texts(said: Mapping[str, Any], where: str) -> dict[str, str]:
 def _offsets(said: Mapping[str, Any], where: str) -> dict[int, int]:
     found = {}
     for index, offset in said.items():
-        if not str(index).isdigit() or type(offset) is not int or offset < 0:
+        if not str(index).isdecimal() or type(offset) is not int or offset < 0:
             raise InvalidConfig(f"{where} is a table of partitions and offsets: {{0 = 120, 1 = 95}}.", setting=where)
         found[int(index)] = offset
     return dict(sorted(found.items()))
