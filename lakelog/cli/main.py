@@ -5,11 +5,12 @@ Nothing here imports Spark before a command needs it: ``lakelog --help`` answers
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -124,7 +125,7 @@ def main(argv: Sequence[str] | None = None, signals: Signals | None = None) -> i
     caught: BaseException | None = None
     code = 0
     try:
-        with warnings.catch_warnings(), signals.guarding():
+        with _while_read(), warnings.catch_warnings(), signals.guarding():
             warnings.simplefilter("ignore")
             code = int(typer.main.get_command(app).main(args=arguments, prog_name="lakelog", standalone_mode=False, obj=signals) or 0)
     except (KeyboardInterrupt, Exception) as error:
@@ -132,9 +133,6 @@ def main(argv: Sequence[str] | None = None, signals: Signals | None = None) -> i
     # A run reports by itself what ended it.
     if caught is None and (code or signals.received is None):
         return code
-    if isinstance(caught, BrokenPipeError):
-        sys.stdout = open(os.devnull, "w")
-        return 0
     if type(caught).__name__ == "NoArgsIsHelpError":
         output.say(str(caught))
         return 2
@@ -142,9 +140,26 @@ def main(argv: Sequence[str] | None = None, signals: Signals | None = None) -> i
     if "--debug" in flags and caught is not None:
         traceback.print_exception(caught)
     output.say(f"Error ({failed.name}): {' '.join(str(failed).split())}")
-    if "--json" in flags:
-        output.document(failed.to_dict())
+    with _while_read():
+        if "--json" in flags:
+            output.document(failed.to_dict())
     return failed.exit_code
+
+
+@contextlib.contextmanager
+def _while_read() -> Iterator[None]:
+    """Print as long as somebody reads: a closed pipe (`lakelog read orders | head -1`) ends this in good order, and what is printed later is lost."""
+    streams = sys.stdout, sys.stderr
+    try:
+        try:
+            yield
+        except SystemExit as error:
+            # So Typer ends where it meets a closed pipe, behind streams of its own.
+            sys.stdout, sys.stderr = streams
+            raise error.__context__ or error from None
+        sys.stdout.flush()
+    except BrokenPipeError:
+        sys.stdout = open(os.devnull, "w")
 
 
 if __name__ == "__main__":

@@ -50,8 +50,11 @@ def line(text: str) -> None:
 
 
 def document(content: Mapping[str, Any]) -> None:
-    """One JSON object, on stdout."""
-    line(json.dumps(content, default=str, ensure_ascii=False))
+    """One JSON object, on stdout; in ASCII where stdout does not take all its signs, such as those of a file's name that is no text."""
+    try:
+        line(json.dumps(content, default=str, ensure_ascii=False))
+    except UnicodeEncodeError:
+        line(json.dumps(content, default=str))
 
 
 @contextlib.contextmanager

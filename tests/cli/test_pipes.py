@@ -1,0 +1,63 @@
+"""What becomes of an answer where stdout takes none of it, or not all signs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow
+import pytest
+from deltalake import write_deltalake
+
+from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION
+from tests.races.processes import REPOSITORY
+
+MANY = ["sql", "--engine", "duckdb", "FROM range(100000)", "--format"]
+
+
+def empty(lake: Path) -> None:
+    """A lake without topics, made without Spark."""
+    write_deltalake(lake / "_lakelog" / "runs", pyarrow.table({"run_id": ["none"]}))
+    commit = lake / "_lakelog" / "runs" / "_delta_log" / f"{0:020}.json"
+    commit.write_text(commit.read_text().replace('"configuration":{}', f'"configuration":{{"{FORMAT}":"{FORMAT_VERSION}"}}'))
+
+
+def answered(lake: Path, *arguments: str, closed: bool = False, **environment: str) -> tuple[int, str, str]:
+    """Code, stdout and stderr of the command line as a process; ``closed``: nobody reads stdout."""
+    empty(lake)
+    ours, theirs = os.pipe()
+    if closed:
+        os.close(ours)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lakelog.cli.main", "--root", str(lake), *arguments],
+        stdin=subprocess.DEVNULL, stdout=theirs, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(REPOSITORY), **environment},
+    )  # fmt: skip
+    os.close(theirs)
+    said = process.communicate()[1].decode()
+    out = "" if closed else os.fdopen(ours).read()
+    return process.returncode, out, said
+
+
+@pytest.mark.parametrize("buffered", [True, False])
+@pytest.mark.parametrize("command", [["--help"], [*MANY, "json"], [*MANY, "table", "--limit", "5000"]])
+def test_nothing_is_wrong_where_nobody_reads_on(command: list[str], buffered: bool, tmp_path: Path) -> None:
+    """``lakelog read orders | head -1``, whether the pipe is closed while a command prints or before its end."""
+    assert answered(tmp_path / "lake", *command, closed=True, PYTHONUNBUFFERED="" if buffered else "1") == (0, "", "")
+
+
+@pytest.mark.parametrize("buffered", [True, False])
+def test_an_error_is_told_where_nobody_reads_the_answer(buffered: bool, tmp_path: Path) -> None:
+    code, _, err = answered(tmp_path / "lake", "--json", "latest", "nope", closed=True, PYTHONUNBUFFERED="" if buffered else "1")
+    assert (code, err.count("\n")) == (5, 1), err
+    assert err.startswith("Error (UNKNOWN_TOPIC)")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8:strict", "ascii:strict"])
+def test_an_error_is_told_in_any_encoding(encoding: str, tmp_path: Path) -> None:
+    """A file's name that is no UTF-8 is in the message."""
+    code, out, err = answered(tmp_path / "lake", "--json", "append", "t", os.fsdecode(b"\xff\xc3\xa9.csv"), PYTHONIOENCODING=encoding)
+    assert (code, err.count("\n")) == (5, 1), err
+    assert os.fsdecode(b"\xff\xc3\xa9") in json.loads(out)["message"]
