@@ -96,7 +96,8 @@ def shell(
         raise InvalidRequest(f"--engine {engine}: must be one of {', '.join(shells.ENGINES)}.")
     settings = call.settings()
     native = not place.why_not_here(settings)
-    options = ["--root", settings.lake_root(), *(["--config", call.config] if call.config else []), *(["--debug"] if call.debug else [])]
+    options = ["--root", settings.lake_root(), *(["--config", call.config] if call.config else [])]
+    options += [f"--{flag}" for flag in ("json", "yes", "debug") if getattr(call, flag)]
     verbs = {name: [*getattr(one, "commands", ())] for name, one in typer.main.get_group(app).commands.items()}
     opened = shells.Shell(main, options, verbs, settings.open_native if native else None, engine or ("duckdb" if native else "spark"))
     code = shells.converse(opened) if shells.is_terminal() else opened.script(sys.stdin)

@@ -70,6 +70,8 @@ def append(
         )
     if bulk and (expected or token or epoch is not None or "-" in files):
         raise InvalidRequest("--bulk names its chunks and expects their offsets itself: no --token, --expected-offset, --epoch or -.")
+    if "-" in files and call.in_shell:
+        raise InvalidRequest("Standard input is the shell's: name a file.")
     require_files(files, format)
     with problems_to(problems) as listed:
         lake = call.lake([topic], writing=True)

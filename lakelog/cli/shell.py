@@ -54,7 +54,7 @@ class Shell:
 
     Attributes:
         main: runs a command line, and gives its exit code.
-        options: what stands before the verb: ``--root``, ``--config``.
+        options: what stands before the verb: ``--root``, ``--config``, ``--json``, ….
         verbs: each with its own verbs (``topic``: ``list``, …) and none.
         lake: opens the lake for completion, without Spark; None where that cannot be.
         engine: who answers queries: duckdb or spark.
@@ -93,9 +93,6 @@ class Shell:
             command = [first, *shlex.split(text)[1:]] if is_verb(text, self.verbs) else ["sql", "--engine", self.engine, "--", text]
         except ValueError as error:
             output.say(f"Error (INVALID_REQUEST): {error}: a quotation mark has no counterpart.")
-            return 2
-        if "-" in command and command[0] != "sql":
-            output.say("Error (INVALID_REQUEST): standard input is the shell's: name a file.")
             return 2
         if first == "shell":
             output.say("Error (INVALID_REQUEST): this is the shell already.")

@@ -91,6 +91,11 @@ class Call:
             text(result)
 
     @property
+    def in_shell(self) -> bool:
+        """Whether it is a statement of a shell, whose standard input is not the command's."""
+        return not self.signals.ends_session
+
+    @property
     def asks(self) -> bool:
         """Whether `confirm` will ask somebody, who wants to see first what would be done."""
         return not self.yes and sys.stdin.isatty()

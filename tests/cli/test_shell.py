@@ -55,14 +55,31 @@ class Calls(list[list[str]]):
         ("Status orders", ["status", "orders"]), ("explain orders 17", ["explain", "orders", "17"]),
         ("EXPLAIN SELECT 1;", ["sql", "--engine", "duckdb", "--", "EXPLAIN SELECT 1"]),
         ("explain formatted select 1;", ["sql", "--engine", "duckdb", "--", "explain formatted select 1"]),
-        ("append orders -", None),
+        ("append orders a.csv --null -", ["append", "orders", "a.csv", "--null", "-"]),
     ],
 )  # fmt: skip
-def test_verbs_and_queries_are_told_apart(line: str, called: list[str] | None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verbs_and_queries_are_told_apart(line: str, called: list[str]) -> None:
     calls = Calls()
-    code = Shell(calls, [], VERBS).run(line)
-    assert (code, calls) == ((0, [called]) if called else (2, []))
-    assert ("standard input is the shell's" in capsys.readouterr().err) == (called is None)
+    assert (Shell(calls, [], VERBS).run(line), calls) == (0, [called])
+
+
+def test_standard_input_is_the_shells(cli: Callable[..., Answer], tmp_path: Path) -> None:
+    for line in ("append orders -", "append orders --null - -"):
+        answer = cli(f"--root {tmp_path}/lake shell", stdin=f"{line}\nhelp\n")
+        assert (answer.code, answer.out) == (2, "")
+        assert "(INVALID_REQUEST): Standard input is the shell's: name a file." in answer.err
+    answer = cli(f"--root {tmp_path}/lake shell", stdin=f"append orders {tmp_path}/none.csv --null -\n")
+    assert (answer.code, "none.csv" in answer.err) == (5, True)
+
+
+def test_options_before_the_shell_are_those_of_its_statements(
+    cli: Callable[..., Answer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Sequence[str]] = []
+    monkeypatch.setattr(Shell, "script", lambda self, lines: seen.append(self.options))
+    for options in ([], ["--yes"], ["--json", "--debug"], ["--json", "--yes"]):
+        assert cli(["--root", f"{tmp_path}/lake", *options, "shell"]).code == 0
+        assert set(seen.pop()) == {"--root", f"{tmp_path}/lake", *options}
 
 
 @pytest.mark.parametrize(
