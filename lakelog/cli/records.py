@@ -124,12 +124,14 @@ def merge(
 
 def _offsets(stated: Sequence[str]) -> dict[int, int]:
     """``0:120`` as partition 0, offset 120."""
-    found = {}
+    found: dict[int, int] = {}
     for text in stated:
         if not re.fullmatch(r"\d+:-?\d+", text):
             raise InvalidRequest(f"--expected-offset {text}: write PARTITION:OFFSET, for example 0:120.")
-        partition, offset = text.split(":")
-        found[int(partition)] = int(offset)
+        partition, offset = map(int, text.split(":"))
+        if partition in found:
+            raise InvalidRequest(f"--expected-offset names partition {partition} twice: {found[partition]} and {offset}. Name each once.")
+        found[partition] = offset
     return found
 
 
