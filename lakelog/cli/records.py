@@ -12,7 +12,7 @@ import typer
 from lakelog.cli import running
 from lakelog.errors import InvalidRequest, LakelogError
 from lakelog.terminal import output
-from lakelog.terminal.context import Call, Delimiter, Encoding, Name, verb
+from lakelog.terminal.context import Call, Delimiter, Encoding, Name, said, verb
 from lakelog.terminal.failure import in_cli
 
 
@@ -29,8 +29,8 @@ def append(
     mirror: Annotated[bool, typer.Option("--mirror", help="Of Kafka: keep partitions, offsets and timestamps.")] = False,
     decode: running.Decode = None,
     format: Annotated[str | None, typer.Option(metavar="ndjson|csv|parquet", help="What the files are; else by their names.")] = None,
-    delimiter: Delimiter = ",",
-    encoding: Encoding = "utf-8",
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
     null: Annotated[
         str | None,
         typer.Option(
@@ -55,19 +55,13 @@ def append(
     from lakelog.terminal.progress import watching
 
     expected = _offsets(expected_offset or [])
+    written = said(delimiter=delimiter, encoding=encoding, null=null)
     if source or not files or mirror or decode:
         if files or bulk or expected or token or epoch is not None or problems:
             raise InvalidRequest(
                 "--from takes the files or messages of a source once each: no FILE, --bulk, --token, --expected-offset, --epoch or --problems."
             )
-        return running.append_from(
-            call,
-            topic,
-            source or [],
-            {"format": format, "delimiter": delimiter, "encoding": encoding, "null": null},
-            mirror=mirror,
-            decode=decode,
-        )
+        return running.append_from(call, topic, source or [], said(format=format) | written, mirror=mirror, decode=decode)
     if bulk and (expected or token or epoch is not None or "-" in files):
         raise InvalidRequest("--bulk names its chunks and expects their offsets itself: no --token, --expected-offset, --epoch or -.")
     if "-" in files and call.in_shell:
@@ -78,7 +72,6 @@ def append(
         target = lake.topic(topic)
         doing = f"{topic}: appending {output.count(len(files), 'file')}"
         with as_files(files, format) as paths, watching(doing, lake.spark) as tell:
-            written: dict[str, Any] = {"delimiter": delimiter, "encoding": encoding, "null": null}
             form = "ndjson" if files == ["-"] and not format else format
             if bulk:
                 from lakelog.inputs.identity import of_files

@@ -40,7 +40,7 @@ def sources_of(
     settings: Settings,
     topic: str,
     directories: Sequence[str],
-    written: Mapping[str, str | None],
+    written: Mapping[str, str],
     messages: Mapping[str, Any] = MappingProxyType({}),
     *,
     needed: bool = True,
@@ -56,16 +56,17 @@ def sources_of(
         needed: there must be one.
 
     Raises:
-        InvalidRequest: there is none, or one is named twice.
+        InvalidRequest: there is none, or none of those that the command line says something of.
+        InvalidConfig: one is named twice.
     """
     from lakelog.sources.configured import DirectorySource, of_name, require_distinct
     from lakelog.sources.kafka_source import KafkaSource
 
     configured = settings.sources.get(topic, ())
-    said: dict[str, Any] = {name: text for name, text in written.items() if text != getattr(DirectorySource, name)}
-    named = [of_name(one, configured, Path.cwd()) for one in directories] or list(configured)
+    files: Mapping[str, Any] = written
+    named = [source for one in directories for source in of_name(one, configured, Path.cwd())] or list(configured)
     found: list[Source] = [
-        replace(one, **said) if isinstance(one, DirectorySource) else replace(one, **messages) if isinstance(one, KafkaSource) else one
+        replace(one, **files) if isinstance(one, DirectorySource) else replace(one, **messages) if isinstance(one, KafkaSource) else one
         for one in named
     ]
     if messages and not any(isinstance(one, KafkaSource) for one in found):
@@ -77,6 +78,10 @@ def sources_of(
             f"{topic}: what is to be appended? Name files, a directory with --from, or sources in {settings.file or 'a lakelog.toml'}:"
             f' [topics.{topic}] sources = ["./in"].'
         )
+    if written and not any(isinstance(one, DirectorySource) for one in found):
+        raise InvalidRequest(
+            f"{', '.join(f'--{name}' for name in written)} are about files: --from DIRECTORY, or a source of lakelog.toml."
+        )
     require_distinct(found, "--from")
     return found
 
@@ -85,7 +90,7 @@ def append_from(
     call: Call,
     topic: str,
     directories: Sequence[str],
-    written: Mapping[str, str | None],
+    written: Mapping[str, str],
     *,
     mirror: bool = False,
     decode: str | None = None,

@@ -13,7 +13,7 @@ from lakelog.errors import InvalidRequest
 from lakelog.model.config import parse
 from lakelog.model.names import check_topic_name
 from lakelog.terminal import output
-from lakelog.terminal.context import Call, Delimiter, Encoding, Engine, Name, verb
+from lakelog.terminal.context import Call, Delimiter, Encoding, Engine, Name, said, verb
 from lakelog.terminal.failure import spoken
 from lakelog.terminal.input import settings_of
 
@@ -38,8 +38,8 @@ def create(
     key_columns: Annotated[str | None, typer.Option(metavar="NAMES", help="With --like: the columns that are the key, a,b.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="With --like: show the types, and create nothing.")] = False,
     format: Annotated[str | None, typer.Option(metavar="ndjson|csv|parquet", help="What the file is; else by its name.")] = None,
-    delimiter: Delimiter = ",",
-    encoding: Encoding = "utf-8",
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
 ) -> None:
     """Create a topic; the first one makes the root a lake."""
     from lakelog.inputs.inference import types_like
@@ -55,7 +55,7 @@ def create(
         require_files([like], format)
         lake = call.lake(creating=True)
         names = [name.strip() for name in (key_columns or "").split(",") if name.strip()]
-        seen = types_like(lake.spark, os.path.abspath(like), names, format=format, delimiter=delimiter, encoding=encoding)
+        seen = types_like(lake.spark, os.path.abspath(like), names, format=format, **said(delimiter=delimiter, encoding=encoding))
         key, value = key or seen["key"], value or seen["value"]
         if dry_run:
             return output.document(seen) if call.json else output.line(f'--key "{key}" --value "{value}"')

@@ -63,8 +63,8 @@ def _parser() -> Parser:
 
     append = verb("append", "Append files, as one batch, once however often it is run; else what is new in the sources of lakelog.toml.")
     append.add_argument("--format", choices=["ndjson", "csv", "parquet"], help="else by the names of the files")
-    append.add_argument("--delimiter", default=",", help="of CSV")
-    append.add_argument("--encoding", default="utf-8", help="of CSV")
+    append.add_argument("--delimiter", help="of CSV; else a comma")
+    append.add_argument("--encoding", help="of CSV; else utf-8")
     append.add_argument("--null", help="of CSV: the unquoted text that means NULL")
     append.add_argument("--token", help="the batch's name; else made of the files' names, sizes and contents, never of the time")
     append.add_argument("files", nargs="*", type=_stated, metavar="FILE", help="one batch; else the topic's sources")

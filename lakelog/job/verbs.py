@@ -103,13 +103,13 @@ def _append(work: Work) -> Outcome:
 
     topic, given = work.topic, work.given
     if not given.files:
-        stated = [f"--{name}" for name, usual in ({"format": None, "delimiter": ",", "encoding": "utf-8", "null": None, "token": None}).items()
-                  if getattr(given, name) != usual]  # fmt: skip
+        stated = [f"--{name}" for name in ("format", "delimiter", "encoding", "null", "token") if getattr(given, name) is not None]
         if stated:
             raise InvalidRequest(f"{', '.join(stated)} are about files that are named: name some, or say it of the source in lakelog.toml.")
         return Outcome(json.dumps({"sources": [one.to_dict() for one in append_from(topic, work.sources)]}))
     token = given.token or of_files(given.files)
-    written = {"format": given.format, "delimiter": given.delimiter, "encoding": given.encoding, "null": given.null}
+    names = ("format", "delimiter", "encoding", "null")
+    written = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
     return Outcome(topic.append(given.files, **written, token=token).to_json())
 
 

@@ -157,10 +157,13 @@ def directory_path(text: str, folder: Any) -> str:
     return location.rstrip("/") or "/"
 
 
-def of_name(directory: str, configured: Sequence[Source], folder: Any) -> Source:
-    """The source that a directory is, or a topic of Kafka (kafka://…): the configured one where it is one, so that the ledger knows it."""
+def of_name(directory: str, configured: Sequence[Source], folder: Any) -> tuple[Source, ...]:
+    """The sources of a directory, or of a topic of Kafka (kafka://…): those that are configured, so that the ledger knows them; else a new one."""
+    known: tuple[Source, ...]
     if is_uri(directory):
         named = of_uri(directory)
-        return next((one for one in configured if isinstance(one, KafkaSource) and str(one) == str(named)), named)
+        known = tuple(one for one in configured if isinstance(one, KafkaSource) and str(one) == str(named))
+        return known or (named,)
     path = directory_path(directory, folder)
-    return next((one for one in configured if isinstance(one, DirectorySource) and one.directory == path), DirectorySource(path))
+    known = tuple(one for one in configured if isinstance(one, DirectorySource) and one.directory == path)
+    return known or (DirectorySource(path),)

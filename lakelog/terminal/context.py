@@ -33,12 +33,21 @@ Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")]
 Limit = Annotated[int | None, typer.Option("--limit", "-n", min=0, help="At most so many rows.")]
 Form = Annotated[str, typer.Option("--format", metavar="table|json|csv", help="json is an object a line.")]
 Delimiter = Annotated[
-    str,
-    typer.Option(metavar="SIGN", help="Of CSV, for example ';' or '\\t' (tab).", callback=lambda text: "\t" if text == "\\t" else text),
+    str | None,
+    typer.Option(
+        metavar="SIGN",
+        help="Of CSV, for example ';' or '\\t' (tab); else a comma.",
+        callback=lambda text: "\t" if text == "\\t" else text,
+    ),
 ]
-Encoding = Annotated[str, typer.Option(metavar="NAME", help="Of CSV, for example cp1252 or utf-16.")]
+Encoding = Annotated[str | None, typer.Option(metavar="NAME", help="Of CSV, for example cp1252 or utf-16; else utf-8.")]
 COMMON: dict[str, Any] = {"root": Root, "config": Config, "json": Json, "yes": Yes, "debug": Debug}
 DEFAULTS: dict[str, Any] = {"root": None, "config": None, "json": False, "yes": False, "debug": False}
+
+
+def said(**options: str | None) -> dict[str, Any]:
+    """The options that the command line says, be it what is so by default."""
+    return {name: text for name, text in options.items() if text is not None}
 
 
 @dataclass(frozen=True)

@@ -43,8 +43,8 @@ def test_settings() -> None:
     assert source.options == {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.jaas.config": "env:JAAS"}
     assert (source.identity, str(source), source.starting_offsets) == ("kafka shop", "kafka://broker:9092/orders", {1: 5})
     assert stated_decoding("key=json,value=avro:a.avsc", "/here") == {"key": "json", "value": "avro:/here/a.avsc"}
-    assert of_name("kafka://broker:9092/orders", [source], "/") is source
-    assert of_name("kafka://a:1,b:2/orders", [source], "/") == KafkaSource("orders", "a:1,b:2")
+    assert of_name("kafka://broker:9092/orders", [source], "/") == (source,)
+    assert of_name("kafka://a:1,b:2/orders", [source], "/") == (KafkaSource("orders", "a:1,b:2"),)
 
 
 @pytest.mark.parametrize(
