@@ -171,10 +171,12 @@ def _begun(
 
 def _root(call: Call) -> str:
     """Where the lake is, as far as that can be told."""
+    from lakelog.terminal.settings import stated_root
+
     try:
         return call.settings().lake_root()
     except LakelogError:
-        return call.root or ""
+        return stated_root(call.root)
 
 
 def _told(call: Call, made: Run) -> None:

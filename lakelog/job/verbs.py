@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lakelog.errors import GateFailed, InvalidRequest, LakelogError
 from lakelog.model.snapshot_id import keep_ms
 from lakelog.running.interrupt import Signals
-from lakelog.terminal.settings import load
+from lakelog.terminal.settings import load, stated_root
 
 if TYPE_CHECKING:
     from lakelog.lake.lake import Lake
@@ -80,7 +80,7 @@ def _run(given: Namespace, signals: Signals) -> Outcome:
         return signals.as_error(error)
 
     files = {"report": given.report, "metrics": given.metrics_file}
-    root = given.root or ""
+    root = stated_root(given.root)
     try:
         wait_ms = keep_ms(given.wait, what="--wait") or 0
         settings = load(root=given.root, config=given.config)

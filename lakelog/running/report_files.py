@@ -56,8 +56,11 @@ def write(file: str | os.PathLike[str], text: str) -> None:
 
 
 def metrics(made: Run, before: str = "") -> str:
-    """A run's figures as text for node-exporter; the time of the last success is that of ``before``, the file's old text, where this run failed."""
-    labels = {"root": made.root, "topic": made.topic}
+    """A run's figures as text for node-exporter; the time of the last success is that of ``before``, the file's old text, where this run failed.
+
+    So is the root, where this run does not know it: an alarm would lose sight of figures with other labels.
+    """
+    labels = {"root": made.root or _root(before, made.topic), "topic": made.topic}
     end = made.ended_at.timestamp()
     success = end if made.outcome == DONE else _success(before, _labelled(labels))
     rows: dict[str, list[tuple[dict[str, str], float]]] = {
@@ -80,11 +83,18 @@ def _success(text: str, labels: str) -> float | None:
     return float(found[1]) if found else None
 
 
-def _labelled(labels: dict[str, str]) -> str:
-    def escaped(text: str) -> str:
-        return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+def _root(text: str, topic: str) -> str:
+    """The root of a topic's figures; empty where there are none."""
+    found = re.search(rf'^lakelog_run_\w+\{{root="((?:[^"\\\n]|\\.)*)",topic="{re.escape(_escaped(topic))}"', text, re.MULTILINE)
+    return re.sub(r"\\(.)", lambda sign: "\n" if sign[1] == "n" else sign[1], found[1]) if found else ""
 
-    return "{" + ",".join(f'{name}="{escaped(text)}"' for name, text in labels.items()) + "}"
+
+def _labelled(labels: dict[str, str]) -> str:
+    return "{" + ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items()) + "}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def write_metrics(file: str | os.PathLike[str], made: Run) -> None:

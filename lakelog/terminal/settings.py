@@ -129,15 +129,20 @@ def load(
     file = here / named if named else find(here)
     content = _read(file) if file else {}
     session = content.get("session", {})
-    stated = absolute_root(root or environment.get("LAKELOG_ROOT") or "", here)
     return Settings(
-        root=stated or (absolute_root(content["root"], file.absolute().parent) if file and "root" in content else None),
+        root=stated_root(root, here, environment)
+        or (absolute_root(content["root"], file.absolute().parent) if file and "root" in content else None),
         master=session.get("master", Settings.master),
         memory=session.get("memory", Settings.memory),
         spark={name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in session.get("config", {}).items()},
         file=file,
         sources=_sources(file, content.get("topics", {})) if file else {},
     )
+
+
+def stated_root(root: str | None, folder: str | os.PathLike[str] = "", environment: Mapping[str, str] = os.environ) -> str:
+    """The root as the command line or the environment says it; empty where neither does."""
+    return absolute_root(root or environment.get("LAKELOG_ROOT") or "", folder)
 
 
 def find(folder: Path) -> Path | None:

@@ -75,6 +75,32 @@ def test_a_wrong_configuration(
     assert len(rows(root)) == (name == "INVALID_REQUEST" and toml != "")
 
 
+@pytest.mark.parametrize("more", ["", "--root ./lake", "environment"])
+@pytest.mark.parametrize("job", [False, True])
+def test_a_wrong_configuration_keeps_the_figures_of_the_lake(
+    cli: Callable[..., Answer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str, job: bool
+) -> None:
+    """An alarm on the time of the last success fires; it does not go away."""
+    lake = tmp_path / 'the "first"' / "lake"
+    lake.mkdir(parents=True)
+    labels = '{root="' + str(lake).replace('"', '\\"') + '",topic="orders"}'
+    success = f"lakelog_run_last_success_timestamp_seconds{labels} 1790000000\n"
+    monkeypatch.chdir(lake.parent)
+    if more == "environment":
+        monkeypatch.setenv("LAKELOG_ROOT", "./lake")
+        more = ""
+    figures, toml = Path("orders.prom"), Path("lakelog.toml")
+    toml.write_text('root = "./lake"\n[sesion]\n' if more else "root = ")
+    figures.write_text(success.replace("orders", "prices").replace("first", "second") + success)
+    options = f"{more} --metrics-file {figures}".split()
+    code = run.main(["--topic", "orders", *options]) if job else cli(["run", "orders", *options]).code
+    assert code == 2
+    told = [line for line in figures.read_text().splitlines(keepends=True) if not line.startswith("#")]
+    assert told[0] == success
+    assert f"lakelog_run_exit_code{labels} 2\n" in told
+    assert all(labels[:-1] in line for line in told)
+
+
 def test_a_job_that_finds_no_lake_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "lakelog.toml").write_text("rot = 1")
     assert run.main(["--topic", "orders", "--config", str(tmp_path / "lakelog.toml"), "--report", str(tmp_path / "run.json")]) == 2
