@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakelog.errors import InvalidRequest
 from lakelog.formats.files import read_by
+from lakelog.formats.parquet import different
 
 if TYPE_CHECKING:
     import pandas
@@ -191,14 +192,18 @@ def _sql(kind: Any) -> str:
 
 
 def normalized(batch: pyarrow.RecordBatch, schema: pyarrow.Schema) -> pyarrow.RecordBatch:
-    """A batch in the types of a readable schema, with `PROBLEM`: what of a row those types cannot hold."""
+    """A batch in the types of a readable schema, with `PROBLEM`: what of a row those types cannot hold. A column that it lacks is NULL."""
     import pyarrow
     from pyarrow import compute
 
     problems: list[str | None] = [None] * batch.num_rows
     arrays = []
     for field in schema:
-        column = batch.column(batch.schema.get_field_index(field.name))
+        place = batch.schema.get_field_index(field.name)
+        if place < 0:
+            arrays.append(pyarrow.nulls(batch.num_rows, field.type))
+            continue
+        column = batch.column(place)
         if pyarrow.types.is_timestamp(column.type) and column.type.unit == "ns":
             whole = compute.multiply(compute.divide(column.cast(pyarrow.int64()), 1000), 1000)
             for row in compute.indices_nonzero(compute.not_equal(column.cast(pyarrow.int64()), whole)).to_pylist():
@@ -216,20 +221,39 @@ def normalized(batch: pyarrow.RecordBatch, schema: pyarrow.Schema) -> pyarrow.Re
 
 
 def parquet(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
-    """Parquet files, read by pyarrow, as a frame: `SRC`, their columns, `PROBLEM`.
+    """Parquet files, read by pyarrow, as a frame: `SRC`, their columns, `PROBLEM`. A column that only some files have is NULL in the others.
 
     Raises:
-        InvalidRequest: a column is of a type that no topic has.
+        InvalidRequest: a column is of a type that no topic has, or has different types in two files.
 
-    Cost: two small Spark jobs here; the files are read when the frame is evaluated, each by one task.
+    Cost: two small Spark jobs here, one of which reads the footer of each file (a file elsewhere than on this machine's disk is fetched for
+    that); the files are read when the frame is evaluated, each by one task.
     """
     import pyarrow
 
-    first = read_by(spark, paths, schema_of, "schema BINARY").limit(1).collect()
-    schema = readable(pyarrow.ipc.read_schema(pyarrow.py_buffer(bytes(first[0]["schema"]))))
+    found = [bytes(row["schema"]) for row in read_by(spark, paths, schema_of, "schema BINARY").collect()]
+    schema = united([pyarrow.ipc.read_schema(pyarrow.py_buffer(one)) for one in found])
     read = functools.partial(parquet_batches, schema=schema, src=SRC)
     whole = pyarrow.schema([pyarrow.field(SRC, pyarrow.string()), *schema, pyarrow.field(PROBLEM, pyarrow.string())])
     return read_by(spark, paths, read, ddl(whole))
+
+
+def united(schemas: Sequence[pyarrow.Schema]) -> pyarrow.Schema:
+    """The columns of several files, in types that Spark knows; one without a value in a file (Arrow's null) has its type from the others.
+
+    Raises:
+        InvalidRequest: a column is of a type that no topic has, or has different types in two files.
+    """
+    import pyarrow
+
+    found: dict[str, Any] = {}
+    for field in (field for schema in schemas for field in readable(schema)):
+        known = found.setdefault(field.name, field.type)
+        if pyarrow.types.is_null(known):
+            found[field.name] = field.type
+        elif known != field.type and not pyarrow.types.is_null(field.type):
+            raise different(f"column {field.name}: {_sql(known)} and {_sql(field.type)}")
+    return readable(pyarrow.schema(found.items()))
 
 
 def schema_of(_: str, data: Any) -> Iterator[pyarrow.RecordBatch]:
@@ -241,18 +265,10 @@ def schema_of(_: str, data: Any) -> Iterator[pyarrow.RecordBatch]:
 
 
 def parquet_batches(uri: str, data: Any, *, schema: pyarrow.Schema, src: str) -> Iterator[pyarrow.RecordBatch]:
-    """The rows of a Parquet file; those of a file with other columns are a problem each."""
+    """The rows of a Parquet file in the types of `united`."""
     import pyarrow
     from pyarrow import parquet as files
 
-    file = files.ParquetFile(data)
-    fits = set(schema.names) == set(file.schema_arrow.names)
-    for batch in file.iter_batches(batch_size=20_000):
-        if fits:
-            made = normalized(batch, schema)
-        else:
-            says = f"has the columns {', '.join(batch.schema.names)[:200]}, but another file has {', '.join(schema.names)[:200]}"
-            nothing = [pyarrow.nulls(batch.num_rows, field.type) for field in schema]
-            made = pyarrow.RecordBatch.from_arrays([*nothing, pyarrow.array([says] * batch.num_rows)], [*schema.names, "problem"])
-        arrays = [pyarrow.array([uri] * batch.num_rows), *made.columns]
-        yield pyarrow.RecordBatch.from_arrays(arrays, [src, *made.schema.names[:-1], "__lakelog_corrupt"])
+    for batch in files.ParquetFile(data).iter_batches(batch_size=20_000):
+        made = normalized(batch, schema)
+        yield pyarrow.RecordBatch.from_arrays([pyarrow.array([uri] * batch.num_rows), *made.columns], [src, *made.schema.names])

@@ -32,6 +32,11 @@ def frame(spark: SparkSession, paths: Sequence[str]) -> DataFrame | None:
             raise
         says = re.search(r'data types "([^"]*)" and "([^"]*)"', str(error))
         kinds = f"{says.group(1)} and {says.group(2)}" if says else "different ones"
-        raise InvalidRequest(
-            f"Parquet files of one append have columns of the same types; these have {kinds}. Append them one by one, or cast."
-        ) from error
+        raise different(kinds) from error
+
+
+def different(kinds: str) -> InvalidRequest:
+    """The refusal of files whose columns have different types."""
+    return InvalidRequest(
+        f"Parquet files of one append have columns of the same types; these have {kinds}. Append them one by one, or cast."
+    )

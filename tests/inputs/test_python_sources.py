@@ -147,6 +147,9 @@ def test_frames_that_do_not_fit_are_refused(house: Lake, text: Topic, tmp_path: 
     nanos.to_parquet(tmp_path / "a.parquet")
     error = _refused(topic, str(tmp_path / "a.parquet"), "a.parquet, row 2", "t has nanoseconds")
     assert error.problems[0]["row"] == 2
+    nanos.assign(id=["1", "2"]).to_parquet(tmp_path / "b.parquet")
+    both = [str(tmp_path / name) for name in ("a.parquet", "b.parquet")]
+    _refused(topic, both, "columns of the same types; these have column id: BIGINT and STRING", kind=InvalidRequest)
     _refused(text, pandas.DataFrame({"key": ["a", "b"], "value": ["x", float("nan")]}), "a delete is not guessed")
     _refused(text, pandas.DataFrame({"key": ["a"], "value": [datetime.timedelta(1)]}), "Column value is duration", kind=InvalidRequest)
     _refused(text, pandas.DataFrame({"key": ["a"], "valeu": ["x"]}), "Did you mean value?", kind=InvalidRequest)
