@@ -95,6 +95,7 @@ def _name(name: Any, where: str) -> str:
 
 
 def _member(name: str, value: Any, kinds: Mapping[str, DataType]) -> str:
+    value = _plain(value, name)
     if name == "timestamp" and isinstance(value, datetime.datetime):
         return str((_in_utc(value) - EPOCH) // datetime.timedelta(milliseconds=1))
     return spelled(value, kinds.get(name), name)
@@ -108,8 +109,7 @@ def spelled(value: Any, kind: DataType | None, where: str) -> str:
     """A Python value as JSON, for a place of a declared type."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
-    if type(value).__module__.partition(".")[0] == "numpy" and hasattr(value, "tolist"):
-        value = value.tolist()
+    value = _plain(value, where)
     if isinstance(value, Mapping):
         inside = []
         for name, one in value.items():
@@ -132,6 +132,29 @@ def spelled(value: Any, kind: DataType | None, where: str) -> str:
     if value is None or isinstance(value, (bool, int, str)):
         return json.dumps(value, ensure_ascii=False)
     raise TypeError(f"{where} is a {type(value).__name__}, which no record can hold")
+
+
+def _plain(value: Any, where: str) -> Any:
+    """A value of numpy's as Python has it. What is masked, and what numpy itself would make an integer or None of (times finer than microseconds,
+    NaT, spans of time), is not guessed."""
+    # Texts and octets are Python's already; made anew, they would lose zeros at their end.
+    if type(value).__module__.partition(".")[0] != "numpy" or not hasattr(value, "tolist") or isinstance(value, (str, bytes)):
+        return value
+    import numpy
+
+    if numpy.ma.is_masked(value):
+        raise ValueError(f"{where} is masked: a missing value is None")
+    if value.dtype.kind == "m" or value.dtype.names:
+        raise TypeError(f"{where} is a {value.dtype}, which no record can hold")
+    if value.dtype.kind != "M":
+        return value.tolist()
+    if value.ndim:
+        return list(value)
+    micros = value.astype("datetime64[us]")
+    found = micros.tolist() if numpy.datetime_data(value.dtype)[0] in ("ns", "ps", "fs", "as") else value.tolist()
+    if not isinstance(found, datetime.date) or micros.astype(value.dtype) != value:
+        raise ValueError(f"{where} is {value}: a timestamp has a value, and microseconds")
+    return found
 
 
 def _number(value: float | Decimal, kind: DataType | None, where: str) -> str:
