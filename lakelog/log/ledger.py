@@ -124,21 +124,22 @@ class SourceToken(Token):
         self.unchanged()
 
 
-def entries(log: TopicLog, source: str) -> dict[str, Entry]:
-    """What the log holds of a source, by name. Cost: one small Spark query over the source's directory."""
+def entries(log: TopicLog, *source: str) -> dict[str, Entry]:
+    """What the log holds of a source, by name; of one that is known by several identities, the newest entry of a name.
+
+    Cost: one small Spark query over the directories of these identities.
+    """
     from pyspark.sql import functions as F
 
-    rows = _rows(log, source).select("control", F.unix_millis("appended_at").alias("ms"))
+    rows = _rows(log, *source).select("control", F.unix_millis("appended_at").alias("ms"))
     with tables.door(log.table), interpreted(log.spark):
-        listed = rows.collect()
-    found = {}
-    for row in listed:
-        said = json.loads(row["control"])
-        if said["source"] == source:
-            found[said["name"]] = Entry(
-                said["name"], said["size"], said["content"], said["modified"], said.get("taken", row["ms"]), said["more"]
-            )
-    return found
+        listed = [(json.loads(row["control"]), row["ms"]) for row in rows.collect()]
+    found = [
+        Entry(said["name"], said["size"], said["content"], said["modified"], said.get("taken", ms), said["more"])
+        for said, ms in listed
+        if said["source"] in source
+    ]
+    return {one.name: one for one in sorted(found, key=lambda one: one.taken_ms)}
 
 
 def directory_of(source: str) -> int:
@@ -146,10 +147,11 @@ def directory_of(source: str) -> int:
     return SEGMENTS + int(hashlib.sha256(source.encode()).hexdigest()[:8], 16) % SEGMENTS
 
 
-def _rows(log: TopicLog, source: str) -> DataFrame:
+def _rows(log: TopicLog, *source: str) -> DataFrame:
     from pyspark.sql import functions as F
 
-    return log_rows(log).filter((F.col("partition") == TOKEN_PARTITION) & (F.col("segment") == directory_of(source)))
+    directories = sorted({directory_of(one) for one in source})
+    return log_rows(log).filter((F.col("partition") == TOKEN_PARTITION) & F.col("segment").isin(directories))
 
 
 def _digest(source: str, name: str) -> str:

@@ -6,6 +6,7 @@ Values; no I/O.
 from __future__ import annotations
 
 import fnmatch
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Any
 
 from lakelog.errors import InvalidConfig
 from lakelog.model.config import did_you_mean
-from lakelog.model.names import TableRef, absolute_root
+from lakelog.model.names import TableRef, absolute_root, local_path
 from lakelog.sources.kafka_source import KafkaSource, is_uri, of_settings, of_uri
 
 # Names of files that somebody is still writing.
@@ -52,7 +53,12 @@ class DirectorySource:
     @property
     def identity(self) -> str:
         """What the ledger knows it by."""
-        return f"directory {self.name or self.directory}"
+        return f"directory {self.name or place(self.directory)}"
+
+    @property
+    def identities(self) -> tuple[str, ...]:
+        """All that the ledger may know it by: how its path was written was once part of it."""
+        return (self.identity,) if self.name else tuple(f"directory {one}" for one in spellings(self.directory))
 
     def __str__(self) -> str:
         return self.directory
@@ -81,7 +87,12 @@ class TableSource:
     @property
     def identity(self) -> str:
         """What the ledger knows it by."""
-        return f"table {self.name or self.table}"
+        return f"table {self.name or place(self.table)}"
+
+    @property
+    def identities(self) -> tuple[str, ...]:
+        """All that the ledger may know it by: how its path was written was once part of it."""
+        return (self.identity,) if self.name else tuple(f"table {one}" for one in spellings(self.table))
 
     @property
     def ref(self) -> TableRef:
@@ -157,6 +168,18 @@ def directory_path(text: str, folder: Any) -> str:
     return location.rstrip("/") or "/"
 
 
+def place(location: str) -> str:
+    """A path of this machine however it is written (``/x/in``, ``file:/x/in``, ``file:///x/in``); another location as it is."""
+    path = local_path(location)
+    return location if path is None or path == location else os.path.normpath(path)
+
+
+def spellings(location: str) -> tuple[str, ...]:
+    """The ways in which a location may have been written, its `place` first."""
+    path = place(location)
+    return tuple(dict.fromkeys((path, *([f"file:{path}", f"file://{path}"] if path.startswith("/") else []), location)))
+
+
 def of_name(directory: str, configured: Sequence[Source], folder: Any) -> tuple[Source, ...]:
     """The sources of a directory, or of a topic of Kafka (kafka://…): those that are configured, so that the ledger knows them; else a new one."""
     known: tuple[Source, ...]
@@ -165,5 +188,5 @@ def of_name(directory: str, configured: Sequence[Source], folder: Any) -> tuple[
         known = tuple(one for one in configured if isinstance(one, KafkaSource) and str(one) == str(named))
         return known or (named,)
     path = directory_path(directory, folder)
-    known = tuple(one for one in configured if isinstance(one, DirectorySource) and one.directory == path)
+    known = tuple(one for one in configured if isinstance(one, DirectorySource) and place(one.directory) == place(path))
     return known or (DirectorySource(path),)

@@ -50,7 +50,7 @@ def look(topic: Topic, source: DirectorySource) -> Listing:
     taken are read.
     """
     epoch = log_end(topic.log).epoch
-    taken = ledger.entries(topic.log, source.identity)
+    taken = ledger.entries(topic.log, *source.identities)
     new, known, passed_over = [], 0, []
     for file in listed(source.directory, recursive=source.recursive):
         if not source.takes(file.name):

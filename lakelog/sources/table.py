@@ -55,7 +55,7 @@ def look(topic: Topic, source: TableSource) -> Position:
     """
     epoch = log_end(topic.log).epoch
     identity = tables.identity(topic.spark, source.ref)
-    entries = ledger.entries(topic.log, source.identity).values()
+    entries = ledger.entries(topic.log, *source.identities).values()
     last = max(entries, key=lambda one: int((one.more or {})["to"]), default=None)
     if last is not None and last.content != identity:
         raise Refused(

@@ -164,13 +164,16 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _sources(file: Path, topics: Mapping[str, Any]) -> dict[str, tuple[Source, ...]]:
-    """The sources of each topic; relative paths are relative to the file."""
+    """The sources of each topic; relative paths are relative to the folder in which the file lies, be the file itself a link to another one.
+
+    Links of folders are followed, as they are in the current folder's path: a source has one identity from wherever it is named.
+    """
     found = {}
     for name, said in topics.items():
         if not isinstance(said, dict):
             raise InvalidConfig(f"{file}: topics.{name} must be a table.", setting=f"topics.{name}", file=str(file))
         _check(file, f"topics.{name}.", said, TOPIC_KEYS, {"sources": list})
-        found[name] = parsed(said.get("sources", []), where=f"{file}: topics.{name}.sources", folder=file.resolve().parent)
+        found[name] = parsed(said.get("sources", []), where=f"{file}: topics.{name}.sources", folder=file.parent.resolve())
     return found
 
 

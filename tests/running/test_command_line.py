@@ -31,6 +31,22 @@ def test_settings_that_are_not_understood(text: str, problem: str, tmp_path: Pat
         load(folder=tmp_path, environment={})
 
 
+def test_sources_lie_beside_the_file_whatever_file_it_is_a_link_to(tmp_path: Path) -> None:
+    link = tmp_path / "project" / "lakelog.toml"
+    link.parent.mkdir()
+    found = []
+    for release in ("1", "2"):
+        (tmp_path / release).mkdir()
+        (tmp_path / release / "lakelog.toml").write_text('root = "./lake"\n[topics.orders]\nsources = ["./in"]\n')
+        link.unlink(missing_ok=True)
+        link.symlink_to(tmp_path / release / "lakelog.toml")
+        # A link to the folder changes nothing: the current folder has no such links in its path.
+        (tmp_path / f"link{release}").symlink_to(link.parent)
+        for config in (link, tmp_path / f"link{release}" / "lakelog.toml"):
+            found.append(load(config=str(config), environment={}).sources["orders"][0].identity)
+    assert found == [f"directory {tmp_path}/project/in"] * 4
+
+
 def test_append_from_a_directory(lake: Lake, cli: Callable[..., Answer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     lake.create_topic("orders", key="STRING", value="STRING")

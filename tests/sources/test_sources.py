@@ -10,8 +10,9 @@ import pytest
 
 from lakelog import InvalidConfig, InvalidRecords, Lake, NotFound, Refused, Topic
 from lakelog.running_results import Taken
+from lakelog.sources import directory
 from lakelog.sources.append import append_from
-from lakelog.sources.configured import DirectorySource, parsed
+from lakelog.sources.configured import DirectorySource, of_name, parsed
 from tests.conftest import Clock
 
 DAY = 86_400_000
@@ -193,8 +194,6 @@ def test_names_of_every_kind_and_links(lake: Lake, inbox: Path) -> None:
 
 
 def test_what_goes_into_one_append(lake: Lake, inbox: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lakelog.sources import directory
-
     topic = lake.create_topic("orders", key="STRING", value="STRING")
     monkeypatch.setattr(directory, "BATCH_FILES", 2)
     for name in ("1.ndjson", "2.ndjson", "3.ndjson"):
@@ -227,8 +226,6 @@ def test_what_goes_into_one_append(lake: Lake, inbox: Path, monkeypatch: pytest.
 
 def test_two_at_once_take_each_file_once(lake: Lake, inbox: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other process takes files between our look and our commit."""
-    from lakelog.sources import directory
-
     topic, other = lake.create_topic("orders", key="STRING", value="STRING"), lake.topic("orders")
     source = DirectorySource(str(inbox))
     for name in ("a", "b", "c"):
@@ -260,6 +257,9 @@ def test_two_at_once_take_each_file_once(lake: Lake, inbox: Path, monkeypatch: p
         ([{"directory": ""}], "directory must be text"),
         ([{"name": "a"}], "needs either a directory or a table"),
         (["./in", "in/"], "two sources are the directory /here/in"),
+        (["./in", "file:///here/in"], "two sources are the directory /here/in"),
+        (["file:/here/in/", "file:///here/in"], "two sources are the directory /here/in"),
+        ([{"table": "./raw"}, {"table": "file:///here/raw/"}], "two sources are the table /here/raw"),
     ],
 )
 def test_sources_that_are_not_understood(said: object, problem: str) -> None:
@@ -271,3 +271,22 @@ def test_sources_as_they_are_written() -> None:
     found = parsed(["in", {"directory": "s3://bucket/in/", "name": "shop", "null": ""}], where="s", folder="/here")
     assert found == (DirectorySource("/here/in"), DirectorySource("s3://bucket/in", name="shop", null=""))
     assert [one.identity for one in found] == ["directory /here/in", "directory shop"]
+    for written in ("in", "/here/in/", "file:/here/in", "file:///here/in"):
+        assert of_name(written, found, "/here") is found[0]
+    ledger = parsed(["file:///here/in", "//here/in", "s3a://b/in"], where="s", folder="/")
+    assert [one.identity for one in ledger] == ["directory /here/in", "directory //here/in", "directory s3a://b/in"]
+
+
+def test_a_directory_is_the_same_however_its_path_is_written(lake: Lake, inbox: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = lake.create_topic("orders", key="STRING", value="STRING")
+    write(inbox, "a.ndjson", "a")
+    ways = [DirectorySource(f"{scheme}{inbox}") for scheme in ("file://", "file:", "")]
+    # What was taken when the path was a part of the identity as it was written is known too.
+    with monkeypatch.context() as patch:
+        patch.setattr(DirectorySource, "identity", property(lambda source: f"directory {source.directory}"))
+        append_from(topic, ways[:1])
+    for source in ways:
+        assert append_from(topic, [source])[0].known == 1
+    write(inbox, "b.ndjson", "b")
+    assert [append_from(topic, [source])[0].files for source in ways] == [1, 0, 0]
+    assert keys(topic) == ["a", "b"]
