@@ -100,7 +100,7 @@ def _of_files(spark: SparkSession, paths: Sequence[str], how: FileOptions, types
         _require_json(types)
         path, start = F.col("_metadata.file_path"), F.col("_metadata.file_block_start")
         lines = spark.read.text(exact).select(path.alias("src"), start.alias("block"), F.col("value").alias("text"))
-        return Request(from_lines(lines, types, raw=raw), text_files=tuple(paths))
+        return Request(from_lines(lines, types, raw=raw), text_files=tuple(exact))
 
 
 def _require_json(types: Types) -> None:

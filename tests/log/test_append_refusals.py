@@ -79,13 +79,13 @@ def test_many_bad_records_are_counted_and_the_first_twenty_listed(text: Topic) -
 
 
 def test_the_line_of_a_bad_record_is_right_however_spark_splits_the_file(text: Topic, spark: SparkSession, tmp_path: Path) -> None:
-    """Large files are read in pieces; the number is still that of the file."""
+    """Large files are read in pieces; the number is still that of the file, whose name Spark might take for a pattern."""
     lines = ['{"key": "k", "value": "v"}'] * 500
     lines[371] = '{"key": "k", "value": broken}'
-    path = write(tmp_path / "long.ndjson", *lines)
+    path = write(tmp_path / "long[1].ndjson", *lines)
     spark.conf.set("spark.sql.files.maxPartitionBytes", "2000")
     try:
-        error = _refuses(text, lambda: text.append(path), InvalidRecords, "line 372")
+        error = _refuses(text, lambda: text.append(path), InvalidRecords, "long[1].ndjson, line 372")
     finally:
         spark.conf.unset("spark.sql.files.maxPartitionBytes")
     assert error.records == [371]
