@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 DELIMITERS = (",", ";", "\t", "|")
+# What every encoding of text can write and read.
+SAMPLE = 'key,"value"\n'
 QUOTED = re.compile('"(?:[^"]|"")*"')
 # A batch of records ends at so many characters, or records.
 CHARACTERS, RECORDS = 1 << 22, 20_000
@@ -49,11 +51,15 @@ class CsvOptions:
                 f"delimiter={self.delimiter!r}: it is one character, for example ';', and neither a quote nor a line break."
             )
         try:
-            codecs.lookup(self.encoding)
-        except LookupError as error:
+            # As files are read; codecs that do not make text of octets, or not piece by piece, fail here.
+            written = SAMPLE.encode(self.encoding)
+            read = codecs.getincrementaldecoder(self.codec)("surrogateescape").decode(written, True)
+        except (LookupError, ValueError):
+            read = None
+        if read != SAMPLE:
             raise InvalidRequest(
-                f"encoding={self.encoding!r}: there is no such encoding. Name one, for example utf-8, cp1252 or utf-16."
-            ) from error
+                f"encoding={self.encoding!r}: there is no such encoding of text. Name one, for example utf-8, cp1252 or utf-16."
+            )
 
     @property
     def codec(self) -> str:
@@ -214,7 +220,7 @@ def with_nulls(fields: list[str], raw: list[str], options: SimpleNamespace) -> S
 
 
 def batch(rows: list[tuple[Any, ...]], options: SimpleNamespace) -> pyarrow.RecordBatch:
-    """Rows as Arrow; those whose text is not of the encoding get a problem in place of their fields."""
+    """Rows as Arrow; those whose text, or the problem that quotes it, is not of the encoding get that for a problem in place of their fields."""
     import pyarrow
 
     def made() -> pyarrow.RecordBatch:
@@ -226,7 +232,7 @@ def batch(rows: list[tuple[Any, ...]], options: SimpleNamespace) -> pyarrow.Reco
         return made()
     except UnicodeEncodeError:
         says = f"is not {options.encoding} text: name the encoding (--encoding cp1252, for example)"
-        for index, (src, line, _, *fields) in enumerate(rows):
-            if any("\udc80" <= sign <= "\udcff" for field in fields if field for sign in field):
-                rows[index] = (src, line, says, *[None] * len(fields))
+        for index, (src, line, *texts) in enumerate(rows):
+            if any("\udc80" <= sign <= "\udcff" for text in texts if text for sign in text):
+                rows[index] = (src, line, says, *[None] * (len(texts) - 1))
         return made()
