@@ -98,7 +98,7 @@ def _run(given: Namespace, signals: Signals) -> Outcome:
 
 
 def _append(work: Work) -> Outcome:
-    from lakelog.inputs.identity import of_files
+    from lakelog.inputs.identity import matched, of_files
     from lakelog.sources.append import append_from
 
     topic, given = work.topic, work.given
@@ -107,10 +107,11 @@ def _append(work: Work) -> Outcome:
         if stated:
             raise InvalidRequest(f"{', '.join(stated)} are about files that are named: name some, or say it of the source in lakelog.toml.")
         return Outcome(json.dumps({"sources": [one.to_dict() for one in append_from(topic, work.sources)]}))
-    token = given.token or of_files(given.files)
+    files = [path for named in given.files for path in matched(named)]
+    token = given.token or of_files(files)
     names = ("format", "delimiter", "encoding", "null")
     written = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
-    return Outcome(topic.append(given.files, **written, token=token).to_json())
+    return Outcome(topic.append(files, **written, token=token).to_json())
 
 
 def _merge(work: Work) -> Outcome:

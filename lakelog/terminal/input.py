@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lakelog.errors import GateFailed, InvalidConfig, InvalidRecords, InvalidRequest, LakelogError, NotFound
+from lakelog.inputs.identity import matched
 from lakelog.inputs.refusal import place
 from lakelog.inputs.sources import file_format
 
@@ -44,9 +45,9 @@ def require_files(files: Sequence[str], form: str | None) -> None:
 
 @contextlib.contextmanager
 def as_files(files: Sequence[str], form: str | None) -> Iterator[list[str]]:
-    """The files as Spark finds them, whatever its own folder is; standard input goes through a temporary file."""
+    """The files as Spark finds them, whatever its own folder is, for a pattern those that fit; standard input goes through a temporary file."""
     if "-" not in files:
-        yield [path if _is_uri(path) else os.path.abspath(path) for path in files]
+        yield [path if _is_uri(path) else os.path.abspath(path) for named in files for path in matched(named)]
         return
     with tempfile.TemporaryDirectory(prefix="lakelog-") as folder:
         file = Path(folder, f"stdin.{form or 'ndjson'}")

@@ -10,7 +10,9 @@ import pytest
 from lakelog.delta.filesystem import _as_uri
 from lakelog.errors import InvalidRequest, NotFound
 from lakelog.inputs.directory import content_of, is_still, listed
+from lakelog.inputs.identity import matched, of_files
 from lakelog.inputs.sources import readable
+from lakelog.terminal.input import as_files, require_files
 
 ODD = [
     "a b.ndjson",
@@ -73,6 +75,24 @@ def test_what_is_no_directory_of_files(tmp_path: Path) -> None:
         pass
     with pytest.raises(InvalidRequest, match="no UTF-8 text"):
         listed(str(tmp_path / "in"), recursive=False)
+
+
+def test_a_pattern_stands_for_the_files_that_it_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that what is read is what a job or a bulk load has its name from."""
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, *(f"in/{name}" for name in ("b.ndjson", "a.ndjson", "_c.ndjson", ".d.ndjson", "[e].ndjson")))
+    found = ["in/[e].ndjson", "in/a.ndjson", "in/b.ndjson"]
+    require_files(["in/*.ndjson"], None)
+    assert matched("in/*.ndjson") == found
+    assert matched(f"file://{tmp_path}/in/*.ndjson") == [f"file://{tmp_path}/{name}" for name in found]
+    with as_files(["in/*.ndjson"], None) as paths:
+        assert paths == [str(tmp_path / name) for name in found]
+        assert of_files(paths) == of_files(found)
+    # A file's own name first; patterns of Hadoop alone, and of other file systems, are Spark's to read.
+    for path in ("in/[e].ndjson", "in/{a,b}.ndjson", "in/[^a].ndjson", "in/x*.ndjson", "in/a.ndjson", "s3a://bucket/*.ndjson", "in"):
+        assert matched(path) == [path]
+    with pytest.raises(NotFound, match="there is no such file. Patterns are matched on this machine's disk alone"):
+        of_files(["in/{a,b}.ndjson"])
 
 
 @pytest.mark.parametrize(

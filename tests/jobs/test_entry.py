@@ -74,12 +74,17 @@ def test_every_verb_has_parameters_a_job_and_an_action() -> None:
     assert set(VERBS) == {"run", *_VERBS} == {path.stem for path in (ROOT / "jobs").glob("*.py")}
 
 
-def test_the_entry_point_returns_after_one_line(topic: Topic, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_entry_point_returns_after_one_line(topic: Topic, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["merge", "--topic", "orders", "--max-records", "5"]) is None
     assert capsys.readouterr().out == '{"did": "merge"}\n'
     assert topic.called["merge"] == ((), {"max_records": 5, "rebuild": False})
     assert main(["append", "--topic=orders", "--token=t", "a.ndjson", "b.ndjson"]) is None
     assert topic.called["append"][0] == (["a.ndjson", "b.ndjson"],)
+    for name in ("a.ndjson", "b.ndjson"):
+        (tmp_path / name).write_text(name)
+    assert main(["append", "--topic=orders", f"{tmp_path}/*.ndjson"]) is None
+    assert topic.called["append"][0] == ([f"{tmp_path}/a.ndjson", f"{tmp_path}/b.ndjson"],)
+    assert topic.called["append"][1]["token"].startswith("a.ndjson:2:")
     assert main(["restore", "--topic=orders", "--to=friday", "--dry-run"]) is None
     assert topic.called["restore"] == (("friday",), {"log": "truncate", "dry_run": True, "unless_there": True})
     assert main(["merge", "--help"]) is None
