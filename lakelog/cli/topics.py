@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
@@ -43,7 +42,7 @@ def create(
 ) -> None:
     """Create a topic; the first one makes the root a lake."""
     from lakelog.inputs.inference import types_like
-    from lakelog.terminal.input import require_files
+    from lakelog.terminal.input import as_files, require_files
 
     check_topic_name(topic)
     settings = parse(settings_of(setting))
@@ -55,7 +54,8 @@ def create(
         require_files([like], format)
         lake = call.lake(creating=True)
         names = [name.strip() for name in (key_columns or "").split(",") if name.strip()]
-        seen = types_like(lake.spark, os.path.abspath(like), names, format=format, **said(delimiter=delimiter, encoding=encoding))
+        with as_files([like], format) as paths:
+            seen = types_like(lake.spark, paths, names, format=format, **said(delimiter=delimiter, encoding=encoding))
         key, value = key or seen["key"], value or seen["value"]
         if dry_run:
             return output.document(seen) if call.json else output.line(f'--key "{key}" --value "{value}"')

@@ -165,6 +165,7 @@ def test_a_topic_like_a_file_shows_its_types_before_they_are_kept(here: Path, cl
     create = "topic create orders --like orders.csv --key-columns order_id --delimiter ';'"
 
     assert cli(f"{create} --dry-run") == Answer(0, shown, "")
+    assert cli(f"{create.replace('orders.csv', f'file://{here}/orders.csv')} --dry-run") == Answer(0, shown, "")
     assert json.loads(cli(f"{create} --dry-run --json").out) == {"key": "order_id BIGINT", "value": "status STRING"}
     refused = cli(create)
     assert (refused.code, refused.out) == (2, "")
