@@ -175,8 +175,9 @@ def _kind(source: DirectorySource, file: File, content: Content) -> object:
     if form == "ndjson":
         return form
     plain = form == "csv" and source.encoding == "utf-8" and not file.name.endswith(".gz")
-    # A quoted name may go on in the next line.
-    return (form, content.head) if plain and content.head is not None and b'"' not in content.head else None
+    head = content.head or b""
+    # A quoted name may go on in the next line, and names may stand behind blank lines.
+    return (form, head) if plain and b'"' not in head and head.strip(b"\xef\xbb\xbf \t\r") else None
 
 
 def _batch(answer: Appended, batch: Mapping[str, tuple[File, Content]]) -> TakenBatch:

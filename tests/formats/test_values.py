@@ -56,7 +56,8 @@ def test_what_is_missing_cut_or_no_value_of_a_record_is_refused(value: Any, says
 
 def test_other_values_are_pythons() -> None:
     for value, plain in (
-        (numpy.int64(5), 5), (numpy.bool_(True), True), (numpy.str_("x\0"), "x\0"), (numpy.arange(3), [0, 1, 2]), (numpy.array([[1.5], [2]]), [[1.5], [2]]),
+        (numpy.int64(5), 5), (numpy.bool_(True), True), (numpy.str_("x\0"), "x\0"), (numpy.arange(3), [0, 1, 2]),
+        (numpy.array([[1.5], [2]]), [[1.5], [2]]),
         (numpy.ma.array([1, 2]), [1, 2]), (numpy.bytes_(b"\x00"), {"hex": "00"}),
     ):  # fmt: skip
         assert _value(value, LongType()) == plain

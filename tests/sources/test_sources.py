@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from lakelog import InvalidConfig, InvalidRecords, Lake, NotFound, Refused, Topic
+from lakelog.inputs.directory import listed
 from lakelog.running_results import Taken
 from lakelog.sources import directory
 from lakelog.sources.append import append_from
@@ -222,6 +225,15 @@ def test_what_goes_into_one_append(lake: Lake, inbox: Path, monkeypatch: pytest.
     assert [row["key"] for row in topic.read().orderBy("offset").collect()] == ["1.ndjson", "2.ndjson", "3.ndjson", "d", "e", "f", "g", "h"]
     with pytest.raises(NotFound, match="there is no such directory"):
         append_from(topic, [DirectorySource(str(inbox / "nowhere"))])
+
+
+def test_files_that_begin_with_a_blank_line_are_taken_alone(inbox: Path) -> None:
+    """Their first line does not tell whether they have the same columns."""
+    for number, start in enumerate(("\n", "\n", " \r\n", "\ufeff\n", "\ufeff\n", "key,value\n", "key,value\n")):
+        (inbox / f"{number}.csv").write_text(f"{start}key,value\na,1\n")
+    topic: Any = SimpleNamespace(config=SimpleNamespace(text=lambda name: ""))
+    found = directory._batches(topic, DirectorySource(str(inbox)), listed(str(inbox), recursive=False))
+    assert [list(one) for one in found] == [["0.csv"], ["1.csv"], ["2.csv"], ["3.csv"], ["4.csv"], ["5.csv", "6.csv"]]
 
 
 def test_two_at_once_take_each_file_once(lake: Lake, inbox: Path, monkeypatch: pytest.MonkeyPatch) -> None:
