@@ -21,7 +21,8 @@ record. Rows with ``control`` (JSON with a ``type``) are the topic's own:
   mirrored log that it has a ``mirror``, which alone may write to it.
 - ``checkpoint``, at (partition, segment -2, offset -1 - sequence): cleaning/checkpoint.py; the row with the least offset holds. Appends do not
   read it.
-- ``token``, at (partition -1, segment = hash mod 16, offset = 63-bit hash): the answer to a repeat.
+- ``token``, at (partition -1, segment = hash mod 16, offset = 63-bit hash): the answer to a repeat. The tokens of a bulk load's chunks lie at one
+  place, the hash of its identity, each with the ``batch`` of its records.
 - ``aside``, at the place of a token made of its ``batch``: of an append without a token records were put aside; it answers with no offsets, and
   is neither forgotten nor taken by a restore.
 - ``source``, at (partition -1, segment = 16 + hash of the source mod 16, offset = 63-bit hash of source and name): what was taken of a source, for

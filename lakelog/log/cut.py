@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MOST = 2**63 - 1
-Range = tuple[int, int, int, int, int]
+Range = tuple[int, int, int, int, int, str | None]
 
 
 @dataclass(frozen=True)
@@ -85,12 +85,12 @@ def cut(
     gone, ledger = withdrawn.changes(log, places, max(state.epoch for state in states.values()))
     rows = [*(state_row(state, log.uuid) for state in states.values()), *more, *ledger]
     kinds = "m_segment_low BIGINT, m_segment_high BIGINT, m_low BIGINT, m_high BIGINT"
-    ranges: list[Range] = [(index, 0, MOST, one.drop, MOST) for index, one in sorted(cuts.items())]
-    ranges += [(TOKEN_PARTITION, segment, segment, place, place) for segment, place in gone]
+    ranges: list[Range] = [(index, 0, MOST, one.drop, MOST, None) for index, one in sorted(cuts.items())]
+    ranges += [(TOKEN_PARTITION, segment, segment, place, place, batch) for segment, place, batch in gone]
     never = [f"CAST({number} AS BIGINT) AS {name}" for number, name in zip((1, 0, 1, 0), _names(kinds), strict=True)]
     written = control_frame(log.spark, log.types, rows, now)
     source = written.selectExpr("*", *never).unionByName(
-        frames.small_frame(log.spark, f"partition INT, {kinds}", ranges).coalesce(1), allowMissingColumns=True
+        frames.small_frame(log.spark, f"partition INT, {kinds}, m_batch STRING", ranges).coalesce(1), allowMissingColumns=True
     )
     columns = ", ".join(quoted(name) for name in written.columns)
     values = ", ".join(f"s.{quoted(name)}" for name in written.columns)
@@ -109,7 +109,7 @@ def cut(
                 log.table,
                 on=f"t.partition IN ({touched}) AND t.segment >= 0 AND t.offset >= {min(one.drop for one in cuts.values())}"
                 " AND t.partition = s.partition AND t.segment BETWEEN s.m_segment_low AND s.m_segment_high"
-                " AND t.offset BETWEEN s.m_low AND s.m_high",
+                " AND t.offset BETWEEN s.m_low AND s.m_high AND (s.m_batch IS NULL OR t.batch = s.m_batch)",
                 clauses=f"WHEN MATCHED THEN DELETE WHEN NOT MATCHED AND s.control IS NOT NULL THEN INSERT ({columns}) VALUES ({values})",  # noqa: S608
                 user_metadata=note("restore", epoch=max(one.epoch for one in states.values()), checked=end.version, ends=ends),
             )

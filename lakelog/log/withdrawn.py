@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Places = Mapping[int, tuple[int, int, int | None]]
 
 
-def changes(log: TopicLog, places: Places, number: int) -> tuple[list[tuple[int, int]], list[tuple[Any, ...]]]:
+def changes(log: TopicLog, places: Places, number: int) -> tuple[list[tuple[int, int, str]], list[tuple[Any, ...]]]:
     """What a restore that begins a generation does to tokens and ledger.
 
     Args:
@@ -33,8 +33,8 @@ def changes(log: TopicLog, places: Places, number: int) -> tuple[list[tuple[int,
         places: what becomes of each partition.
         number: the generation's.
 
-    Gives: (segment, offset) of the token and ledger rows that answer with offsets which go; control rows to be written: the entries among
-    them, put aside, and those put aside before whose records the snapshot holds.
+    Gives: (segment, offset, batch) of the token and ledger rows that answer with offsets which go, as others may lie at the same place; control
+    rows to be written: the entries among them, put aside, and those put aside before whose records the snapshot holds.
 
     Cost: the rows of tokens, ledger and what was put aside are read.
     """
@@ -59,7 +59,7 @@ def told(log: TopicLog, source: str) -> list[Mapping[str, Any]]:
 
 def decided(
     rows: Sequence[tuple[Row | Mapping[str, Any], Mapping[str, Any]]], places: Places, number: int
-) -> tuple[list[tuple[int, int]], list[tuple[Any, ...]]]:
+) -> tuple[list[tuple[int, int, str]], list[tuple[Any, ...]]]:
     """`changes`, of rows and their contents."""
     gone, written = set(), []
     stay = set()
@@ -69,7 +69,7 @@ def decided(
         if not _leaves(said["offsets"], places):
             stay.add((row["segment"], said["digest"]))
             continue
-        gone.add((int(row["segment"]), int(row["offset"])))
+        gone.add((int(row["segment"]), int(row["offset"]), str(row["batch"])))
         if said["type"] == ledger.TYPE:
             aside = {**said, "lives": [*said.get("lives", []), [row["epoch"], number]], "taken": said.get("taken", row["ms"])}
             written.append(_row(WITHDRAWN_SEGMENT, row, row["epoch"], {**aside, "segment": row["segment"]}))

@@ -20,7 +20,7 @@ def taken(name: str, epoch: int, low: int, high: int) -> tuple[dict[str, Any], d
 def restored(rows: Rows, *, leave: int, end: int, epoch: int, number: int) -> Rows:
     """The rows after a restore, as the log then holds them."""
     gone, written = decided(rows, {0: (leave, end, epoch)}, number)
-    left = [(row, said) for row, said in rows if (row["segment"], row["offset"]) not in gone]
+    left = [(row, said) for row, said in rows if (row["segment"], row["offset"], row["batch"]) not in gone]
     for _, segment, offset, _, made, batch, control in written:
         left.append(({"segment": segment, "offset": offset, "epoch": made, "batch": batch, "ms": 2}, json.loads(control)))
     return left
@@ -59,4 +59,4 @@ def test_entries_go_and_come_with_their_records() -> None:
 
 def test_tokens_are_forgotten() -> None:
     row = {"segment": 3, "offset": 9, "epoch": 0, "batch": "t", "ms": 1}
-    assert decided([(row, {"type": "token", "digest": "t", "offsets": {"0": [5, 6]}})], {0: (5, 5, 0)}, 1) == ([(3, 9)], [])
+    assert decided([(row, {"type": "token", "digest": "t", "offsets": {"0": [5, 6]}})], {0: (5, 5, 0)}, 1) == ([(3, 9, "t")], [])
