@@ -9,6 +9,7 @@ from lakelog.delta import table_properties, tables
 from lakelog.delta.statement import committing
 from lakelog.errors import InvalidConfig
 from lakelog.model.names import TableRef, quoted
+from lakelog.model.records import ddl
 from lakelog.model.topic_log import TopicLog
 from lakelog.model.widening import Change, plan
 
@@ -25,7 +26,7 @@ def apply(spark: SparkSession, table: TableRef, changes: list[Change]) -> None:
         kind: DataType | None = tables.read(spark, table).schema
         for name in change.path:
             kind = kind[name].dataType if isinstance(kind, StructType) and name in kind.names else None
-        if kind is not None and kind.simpleString() == change.kind:
+        if kind is not None and ddl(kind) == change.kind:
             continue
         column = ".".join(quoted(name) for name in change.path)
         with committing(spark, table), tables.door(table):

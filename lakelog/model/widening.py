@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakelog.errors import InvalidConfig
+from lakelog.model.records import ddl
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -17,7 +18,7 @@ WIDENINGS = {("tinyint", "smallint"), ("tinyint", "int"), ("smallint", "int"), (
 
 @dataclass(frozen=True)
 class Change:
-    """One statement's worth: a field ``path`` (below ``value``) that gets a type, added or widened."""
+    """One statement's worth: a field ``path`` (below ``value``) that gets a type (``kind``, as SQL reads it), added or widened."""
 
     path: tuple[str, ...]
     kind: str
@@ -41,10 +42,8 @@ def plan(old: DataType, new: DataType, path: tuple[str, ...] = ("value",)) -> li
                     f"{where}: the field {name} is missing. Fields can be added and types widened; all else is a new topic."
                 )
             changes += plan(old[name].dataType, new[name].dataType, (*path, name))
-        return changes + [
-            Change((*path, field.name), field.dataType.simpleString(), True) for field in new.fields if field.name not in old.names
-        ]
-    before, after = old.simpleString(), new.simpleString()
+        return changes + [Change((*path, field.name), ddl(field.dataType), True) for field in new.fields if field.name not in old.names]
+    before, after = ddl(old), ddl(new)
     if before == after:
         return []
     wider = (before, after) in WIDENINGS

@@ -104,6 +104,19 @@ def test_silver_restored_to_before_a_change_of_types_follows_again(lake: Lake) -
     assert (live(topic), live(topic, "note"), topic.verify().problems) == ({"a": 2**40, "b": 2**41}, {"a": "x", "b": "y"}, [])
 
 
+def test_fields_with_names_that_sql_quotes_are_added_at_any_depth(lake: Lake) -> None:
+    topic = lake.create_topic("t", key="STRING", value="v INT, `a-b` STRUCT<c: INT>")
+    topic.append([order("a", 1)])
+    topic.merge()
+    added = "`a-b` STRUCT<c: INT, `d.e`: ARRAY<STRUCT<`x-y`: INT>>>, more STRUCT<`x-y`: INT, `select`: MAP<STRING, STRUCT<`1`: INT>>>"
+    topic.configure(value=f"v INT, {added}")
+    topic.append([order("b", 2, **{"a-b": {"c": 1, "d.e": [{"x-y": 7}]}, "more": {"x-y": 8, "select": {"m": {"1": 9}}}})])
+    assert topic.merge().inserted == 1
+    assert topic.status().intent is None
+    found = {row["key"]: (row["a-b"], row["more"]) for row in topic.latest().collect()}
+    assert found == {"a": (None, None), "b": ((1, [(7,)]), (8, {"m": (9,)}))}
+
+
 def test_a_default_of_the_lake_changes_no_rule_whose_log_lacks_records(lake: Lake) -> None:
     topic = lake.create_topic("t", key="STRING", value="STRING")
     topic.append([{"key": "a", "value": "1", "timestamp": 5}, {"key": "a", "value": "2", "timestamp": 4}])
