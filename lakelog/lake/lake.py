@@ -106,7 +106,7 @@ class Lake(LakeQueries, LakeSnapshots, LakeImport):
                 keeping.follow(topic.log, topic.config, now=self.clock())
 
     def upgrade(self) -> Upgraded:
-        """Bring the lake's tables up to this lakelog's format; again, and nothing changes.
+        """Bring the lake's tables up to this lakelog's format, and a catalog's views; again, and nothing changes.
 
         A lake of an older format is read as it is and not written. Upgrade when no older lakelog writes it any more: from then on it refuses.
         Cut off, the next call goes on.

@@ -57,7 +57,7 @@ def selects(topic: str, silver: TableRef, bronze: TableRef, types: Types, versio
     live, gone, of_log = names(topic)
     return {  # every name in them is quoted
         live: f"SELECT {columns} {held} AND NOT tombstone",
-        gone: f"SELECT {columns} {held} AND tombstone",
+        gone: f"SELECT {columns} {held} AND tombstone AND control IS NULL",
         of_log: f"SELECT {log} {records}",
     }
 

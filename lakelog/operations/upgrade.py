@@ -13,7 +13,7 @@ import uuid
 from lakelog.delta import table_properties
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION
 from lakelog.errors import Conflict
-from lakelog.latest import upsert
+from lakelog.latest import upsert, views
 from lakelog.latest.progress import Progress, progress
 from lakelog.log import bronze, state
 from lakelog.log.tail import log_end
@@ -25,7 +25,8 @@ def upgrade(log: TopicLog, *, now: int) -> list[str]:
     """Bring a topic's tables up to this format.
 
     The log first: state rows, then the property by which an older lakelog refuses to write. Then silver: the appends that end at its
-    progress, then its property. Cut off at any place, the topic can be read as before, and the next call goes on.
+    progress, then its property. In a catalog the topic's views are made as this lakelog makes them, whatever the format. Cut off at any place, the
+    topic can be read as before, and the next call goes on.
 
     Returns:
         What was done, in sentences; empty where nothing was to do.
@@ -33,7 +34,7 @@ def upgrade(log: TopicLog, *, now: int) -> list[str]:
     Raises:
         Conflict: writers were first again and again; try again.
 
-    Cost: per table one commit of rows and one of properties; a small file per partition.
+    Cost: per table one commit of rows and one of properties; a small file per partition; in a catalog a statement per view.
     """
     done = []
     if _give_states(log, now=now):
@@ -45,6 +46,7 @@ def upgrade(log: TopicLog, *, now: int) -> list[str]:
         _give_batches(log, now=now)
         table_properties.change(log.spark, log.silver, {FORMAT: str(FORMAT_VERSION)})
         done.append(f"{log.silver}: format {FORMAT_VERSION}")
+    views.create(log.spark, log.name, log.root, log.silver, log.table, log.types)
     return done
 
 

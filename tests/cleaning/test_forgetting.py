@@ -73,3 +73,27 @@ def test_a_version_is_not_forgotten_while_the_log_holds_a_record_behind_it(lake:
     assert (done.records, done.forgotten) == (1, 1)
     assert topic.repair().problems == [] and topic.verify().problems == []
     assert {row["key"] for row in topic.latest().collect()} == {"bob"}
+
+
+@pytest.mark.long
+def test_a_remembered_version_is_no_tombstone_in_sql(lake: Lake, clock: Clock) -> None:
+    """Nor in a view of a catalog, once an upgrade has made that anew as this lakelog makes it."""
+    schema = f"spark_catalog.{lake.root.split('/')[-2]}"
+    lake.spark.sql(f"CREATE SCHEMA {schema}")
+    mine = Lake(lake.spark, schema, clock=clock)
+    config = {"compaction.strategy": "timestamp", "delete.retention.ms": 0}
+    topic = mine.create_topic("t", key="STRING", value="INT", config=config)
+    topic.append([{"key": "ann", "tombstone": True, "timestamp": 3}, {"key": "bob", "value": 1, "timestamp": 1}])
+    topic.roll()
+    topic.clean(force=True)
+    assert [row["key"] for row in mine.sql("SELECT key FROM t_deleted").collect()] == ["ann"]
+    clock.tick(1)
+    topic.clean(force=True)
+    assert [topic.rows().count(), topic.deleted().count()] == [1, 0]
+    assert mine.sql("SELECT key FROM t_deleted").collect() == []
+    assert lake.spark.sql(f"SELECT key FROM {schema}.t_deleted").collect() == []
+
+    lake.spark.sql(f"CREATE OR REPLACE VIEW {schema}.t_deleted AS SELECT key FROM {topic.silver.sql()} WHERE bucket > -1 AND tombstone")
+    mine.upgrade()
+    assert lake.spark.sql(f"SELECT key FROM {schema}.t_deleted").collect() == []
+    assert mine.upgrade().done == []
