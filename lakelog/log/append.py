@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from lakelog.delta import tables
 from lakelog.delta.lock import held
-from lakelog.errors import Conflict, ExpectedOffsetMismatch, FencedEpoch, InvalidRequest, LakelogError, NotFound
+from lakelog.errors import Conflict, ExpectedOffsetMismatch, FencedEpoch, InvalidRequest, LakelogError, NotFound, Refused
 from lakelog.inputs import staging
 from lakelog.inputs.request import Request
 from lakelog.inputs.sources import FileOptions, requested
@@ -21,6 +21,7 @@ from lakelog.log.tokens import BatchMark, Token, TokenKnown
 from lakelog.model.expectations import combined, stated
 from lakelog.model.mirroring import require_writer
 from lakelog.model.row_rules import RowRules
+from lakelog.model.segments import Piece
 from lakelog.model.topic_log import TopicLog
 from lakelog.results import Appended
 
@@ -177,8 +178,7 @@ def _written(
         conditions.check(log, batch, terms.expectations, captured.ends(), per_key=False)
         return Appended(name, {}, None, 0, None, None, False, answer_checked), captured
     try:
-        with in_turn(log, captured) as current:
-            version, pieces, end = bronze.append(log, batch, batch_id=batch_id, now=now, terms=terms, captured=current)
+        version, pieces, end = in_turn(log, batch, batch_id=batch_id, now=now, terms=terms, captured=captured)
     except TokenKnown as first:
         if mark is None or isinstance(mark, BatchMark):
             raise
@@ -188,8 +188,25 @@ def _written(
     return Appended(name, offsets, version, batch.records, batch_id, token, False, answer_checked), end
 
 
+def in_turn(
+    log: TopicLog, batch: Batch, *, batch_id: str, now: int, terms: bronze.Terms, captured: LogEnd
+) -> tuple[int, dict[int, Piece], LogEnd | None]:
+    """`bronze.append` when this writer's turn has come. A token that another writer wrote since it was looked up answers before anything is refused.
+
+    Cost: as `bronze.append`; where it refuses a batch with a token, one small Spark query more.
+    """
+    try:
+        with _turn(log, captured) as current:
+            return bronze.append(log, batch, batch_id=batch_id, now=now, terms=terms, captured=current)
+    except Refused as refusal:
+        answer = None if terms.token is None else terms.token.remembered(log, now)
+        if answer is None:
+            raise
+        raise TokenKnown(answer) from refusal
+
+
 @contextlib.contextmanager
-def in_turn(log: TopicLog, captured: LogEnd) -> Iterator[LogEnd]:
+def _turn(log: TopicLog, captured: LogEnd) -> Iterator[LogEnd]:
     """The table's lock, and the log's end as it is now: writers queue, in place of failing at each other's commits.
 
     Raises:

@@ -89,8 +89,7 @@ def load(
         expected = {index: Expectation(index, spans[index][1], spans[index][1]) for index in part.shares if index in spans}
         terms = bronze.Terms(expectations=expected, token=ChunkToken.of(identity, done))
         try:
-            with in_turn(log, captured) as current:
-                _, pieces, end = bronze.append(log, part, batch_id=uuid.uuid4().hex, now=now, terms=terms, captured=current)
+            _, pieces, end = in_turn(log, part, batch_id=uuid.uuid4().hex, now=now, terms=terms, captured=captured)
             written, got = part.records, {index: (piece.start, piece.end) for index, piece in pieces.items()}
         except TokenKnown as known:
             # Another process with the same load; its chunk may have another size.

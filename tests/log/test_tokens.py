@@ -1,14 +1,19 @@
-"""Tokens go with the records that they answer for."""
+"""Tokens go with the records that they answer for, and a known one answers before anything else is refused."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakelog.errors import ExpectedOffsetMismatch, FencedEpoch
+from lakelog.inputs import staging
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lakelog import Lake, Topic
 
 
@@ -19,6 +24,18 @@ def topic(lake: Lake) -> Topic:
 
 def values(topic: Topic) -> list[int]:
     return sorted(int(row["value"]) for row in topic.read().collect())
+
+
+def while_staging(monkeypatch: pytest.MonkeyPatch, what: Callable[[], Any]) -> None:
+    """Do something once, while the next append reads its records."""
+    staged = staging.staged
+
+    def slow(*given: Any, **more: Any) -> Any:
+        monkeypatch.setattr(staging, "staged", staged)
+        what()
+        return staged(*given, **more)
+
+    monkeypatch.setattr(staging, "staged", slow)
 
 
 @pytest.mark.long
@@ -39,3 +56,51 @@ def test_a_restore_leaves_the_tokens_of_a_loads_chunks_whose_records_stay(lake: 
     again = topic.load(str(file), identity="long", chunk=10)
 
     assert (again.found, again.chunks, again.offsets, values(topic)) == (1, 3, {0: (0, 30)}, list(range(30)))
+
+
+def test_a_token_that_is_written_while_the_repeat_is_read_answers_before_the_expected_offset(
+    lake: Lake, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = [{"key": "a", "value": "1"}]
+    first = []
+    while_staging(monkeypatch, lambda: first.append(lake.topic("t").append(records, token="one", expected_offset={0: 0})))
+
+    again = topic.append(records, token="one", expected_offset={0: 0})
+
+    assert (again.repeated, again.offsets, again.batch, topic.ends()) == (True, {0: (0, 1)}, first[0].batch, {0: 1})
+    while_staging(monkeypatch, lambda: lake.topic("t").append(records, token="two"))
+    with pytest.raises(ExpectedOffsetMismatch):
+        topic.append(records, token="three", expected_offset={0: 1})
+
+
+def test_two_processes_at_one_bulk_load_share_it(lake: Lake, topic: Topic, tmp_path: Path) -> None:
+    file = tmp_path / "long.ndjson"
+    file.write_text("".join(json.dumps({"key": f"k{index}", "value": str(index)}) + "\n" for index in range(3)))
+
+    def beside(done: int, total: int) -> None:
+        if done == 1:
+            lake.topic("t").load(str(file), identity="long", chunk=1)
+
+    loaded = topic.load(str(file), identity="long", chunk=1, tell=beside)
+
+    assert (loaded.found, loaded.chunks, loaded.offsets, values(topic)) == (0, 3, {0: (0, 3)}, [0, 1, 2])
+
+
+@pytest.mark.long
+def test_a_token_answers_although_the_log_was_restored_behind_it_meanwhile(
+    lake: Lake, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = [{"key": "a", "value": "1"}]
+
+    def first() -> None:
+        other = lake.topic("t")
+        other.append(records, token="one")
+        other.merge()
+        other.snapshot("s")
+        other.restore("s")
+
+    while_staging(monkeypatch, first)
+    assert topic.append(records, token="one", epoch=0).repeated
+    with pytest.raises(FencedEpoch):
+        topic.append(records, token="two", epoch=0)
+    assert values(topic) == [1]
