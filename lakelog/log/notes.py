@@ -86,9 +86,9 @@ def foreign_commits(rows: Sequence[Row]) -> list[Row]:
 
 
 def since_repair(rows: Sequence[Row]) -> list[Row]:
-    """Of commits, newest first, those after the newest repair: what was done before it was looked at then."""
-    place = next((place for place, row in enumerate(rows) if noted(row).get("lakelog") == "repair"), None)
-    return list(rows[:place])
+    """Of commits, newest first, those after the newest repair that no RESTORE took back: what was done before it was looked at then."""
+    repaired = next((row["version"] for row in standing(rows) if noted(row).get("lakelog") == "repair"), -1)
+    return [row for row in rows if row["version"] > repaired]
 
 
 def lost_appends(rows: Sequence[Row]) -> Row | None:
