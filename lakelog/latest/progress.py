@@ -77,10 +77,11 @@ class Progress:
 
     @classmethod
     def start(
-        cls, ends: Mapping[int, LogPlace], counts: Mapping[int, Mapping[str, int]], *, rule: OrderingRule, uuid: str, generation: int
-    ) -> Progress:
-        """The progress of a silver that was just created, or computed anew up to ``ends``."""
-        common = {"topic": uuid, "rule": rule.to_json(), "generation": generation}
+        cls, ends: Mapping[int, LogPlace], counts: Mapping[int, Mapping[str, int]], *, rule: OrderingRule, uuid: str, generation: int,
+        remembers: bool = False,
+    ) -> Progress:  # fmt: skip
+        """The progress of a silver that was just created, or computed anew up to ``ends``; with ``remembers`` rows of an earlier one stay in it."""
+        common = {"topic": uuid, "rule": rule.to_json(), "generation": generation, **({"remembers": True} if remembers else {})}
         return cls({index: _mark(place, common, counts.get(index, {})) for index, place in sorted(ends.items())})
 
     def after(self, ends: Mapping[int, LogPlace], counts: Mapping[int, Mapping[str, int]]) -> Progress:
@@ -133,8 +134,8 @@ class Progress:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing was merged yet: silver holds no rows."""
-        return not self.totals()["records"]
+        """Whether silver holds no rows: nothing was merged yet, and nothing is remembered of what was merged into an earlier one."""
+        return not self.totals()["records"] and not any(control.get("remembers") for control in self.controls.values())
 
     @property
     def generation(self) -> int:

@@ -263,7 +263,8 @@ def rebuild(
         data = data if remembered is None else data.unionAll(stays)
         if admit is not None:
             admit(Winners(changes, Step(start, ends, counts), None, places, anew=True))
-    after = Progress.start(places, counts, rule=log.rule, uuid=log.uuid, generation=generation + 1)
+    carried = remembered is not None and data is not None
+    after = Progress.start(places, counts, rule=log.rule, uuid=log.uuid, generation=generation + 1, remembers=carried)
     control = silver.control_frame(log, after, now)
     if known is not None and ours:
         control = _gated(control, tables.read(log.spark, log.silver), fingerprint(known))

@@ -73,6 +73,29 @@ def test_a_repair_of_a_cleaned_log_keeps_deleted_keys_deleted(lake: Lake, clock:
 
 
 @pytest.mark.long
+def test_a_repair_of_a_log_without_records_keeps_deleted_keys_deleted(lake: Lake, clock: Clock) -> None:
+    """All that silver holds is what it remembers: that is not a silver into which nothing was merged."""
+    config = {"compaction.strategy": "timestamp", "min.cleanable.dirty.ratio": "0", "delete.retention.ms": str(DAY)}
+    orders = lake.create_topic("t", key="STRING", value="STRING", config=config)
+    orders.append([{"key": "k", "value": "old", "timestamp": NOON - 1000}])
+    orders.append([{"key": "k", "value": None, "timestamp": NOON - 100}])
+    orders.roll()
+    orders.merge()
+    orders.clean(force=True)
+    clock.tick(2 * DAY)
+    assert orders.clean(force=True).expired == 1
+    version = version_of(orders)
+    put(orders, x="1")
+    back(orders, version)
+    assert orders.repair().done[-1] == "the latest table was computed anew"
+    for _ in range(2):
+        orders.append(LATE)
+        merged = orders.merge()
+        assert (merged.late_after_delete, merged.inserted) == (1, 0)
+    assert (live(orders), orders.verify().problems) == ({}, [])
+
+
+@pytest.mark.long
 def test_a_repair_says_what_it_cannot_keep(lake: Lake, clock: Clock) -> None:
     orders = without_tombstone(lake, clock)
     lake.spark.sql(f"DELETE FROM {orders.silver.sql()}").collect()
