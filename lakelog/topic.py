@@ -17,7 +17,7 @@ from lakelog.errors import Conflict, InvalidRequest, NotFound, TopicNotFound
 from lakelog.latest import merge, status, verify
 from lakelog.latest_table import LatestTable
 from lakelog.log.state import require_whole
-from lakelog.log.tail import LogEnd, log_end, true_end
+from lakelog.log.tail import LogEnd, log_end
 from lakelog.model import config
 from lakelog.model.config import TopicConfig
 from lakelog.model.names import TableRef
@@ -258,7 +258,8 @@ class Topic(LatestTable, LogWriting, LogRetention, SnapshotVerbs, QualityVerbs, 
 
         Where bronze was changed (a RESTORE, rows deleted): a new epoch begins at the log's true end, so that offsets given again are told
         apart, and silver is computed anew under the same rule. Where silver alone is wrong: it is computed anew. A log that was truncated gives it from
-        the oldest usable snapshot on. A restore that was cut off, and whose snapshot is gone since, is given up.
+        the oldest usable snapshot on. What was cut off is finished, in the new epoch where one begins; a restore that was cut off, and whose snapshot
+        is gone or whose log was changed since, is given up.
 
         Raises:
             Damaged: records of another writer are in the log. Nothing was changed.
@@ -269,8 +270,11 @@ class Topic(LatestTable, LogWriting, LogRetention, SnapshotVerbs, QualityVerbs, 
         self.refresh()
         table_properties.require_writable(self.name, self._stored)
         self._end = None
-        unfinished = intents.given_up(self.log, true_end(self.log), now=self.clock())
-        return repair.repair(self.log, self._snapshots_held(), now=self.clock(), unfinished=unfinished)
+        # First of all the log: what is open on it can be finished only where it is sound.
+        begun = repair.new_epoch(self.log, now=self.clock())
+        unfinished = intents.given_up(self.log, now=self.clock())
+        self.refresh()
+        return repair.repair(self.log, self._snapshots_held(), now=self.clock(), unfinished=unfinished, begun=begun)
 
     def describe(self) -> TopicDescription:
         """Identity, types, and every setting with its effective value and origin. No Spark job."""

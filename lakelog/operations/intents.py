@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from lakelog.errors import Damaged, InvalidConfig, TopicNotFound
-from lakelog.log.tail import LogEnd
+from lakelog.log.tail import LogEnd, log_end, true_end
 from lakelog.model.log_state import CONFIGURE, DELETE, ERASE, REPAIR, RESTORE, TRUNCATE
 from lakelog.model.topic_log import TopicLog
 from lakelog.operations import configure, delete, erase, repair, truncate
 from lakelog.snapshots import restore
 
 
-def given_up(log: TopicLog, end: LogEnd, *, now: int) -> str | None:
+def given_up(log: TopicLog, *, now: int) -> str | None:
     """Finish what is open, for a repair. Returns why a restore cannot be finished; None where nothing is open any more.
 
+    Where the log was changed by hand, nothing but a restore is open on it (`repair.new_epoch`).
+
     Raises:
-        As `finish`, but what is wrong with the latest table that is restored.
+        As `finish`, but what is wrong with the latest table that is restored, or with the log.
     """
     try:
-        finish(log, end, now=now)
+        finish(log, log_end(log, pin=True), now=now)
     except Damaged as error:
-        if end.intent is None or end.intent.operation != RESTORE:
+        intent = true_end(log).intent
+        if intent is None:
+            return None
+        if intent.operation != RESTORE:
             raise
         return str(error)
     return None

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakelog.delta import tables
@@ -21,7 +22,7 @@ from lakelog.latest.verify import Snapshots
 from lakelog.log import inspection, state
 from lakelog.log.rows import control_row
 from lakelog.log.tail import LogEnd, log_end, newest_commit, true_end
-from lakelog.model.log_state import REPAIR, Intent
+from lakelog.model.log_state import REPAIR, RESTORE, Intent, PartitionState
 from lakelog.model.topic_log import TopicLog
 from lakelog.operations import replay
 from lakelog.operations.configure import ATTEMPTS
@@ -40,7 +41,36 @@ UNPROVED = (
 )
 
 
-def repair(log: TopicLog, snapshots: Snapshots, *, now: int, unfinished: str | None = None) -> Repaired:
+def new_epoch(log: TopicLog, *, now: int) -> Repaired | None:
+    """Begin a new epoch at the true end of a log that was changed by hand while an operation is open on it, so that this can be finished on it.
+
+    Returns None, and nothing is changed, where the log is as lakelog left it, or no operation is open but a restore, which a repair gives up.
+
+    Raises:
+        Damaged: as `repair`.
+        Conflict: writers were first again and again.
+    """
+    for _ in range(ATTEMPTS):
+        try:
+            log_end(log)
+            return None
+        except Damaged as error:
+            end, found = true_end(log), str(error)
+        if end.intent is None or end.intent.operation == RESTORE:
+            return None
+        records, problems = inspection.problems(log)
+        _refuse_foreign(log, problems)
+        epoch, states = _next_epoch(log, end, problems, uuid.uuid4().hex)
+        rows = [_batch_row(row) for row in _batches_without_row(log)]
+        if state.change_state(log, end, states, "repair", now=now, more=rows):
+            done = [*_begun(epoch, end, rows), f"the operation {end.intent.operation}, which was begun, was finished"]
+            return Repaired(log.name, [found, *problems], done, epoch, end.ends(), records, None)
+    raise Conflict(f"{log.name}: other writers were first {ATTEMPTS} times in a row. Nothing was changed; try again later.")
+
+
+def repair(
+    log: TopicLog, snapshots: Snapshots, *, now: int, unfinished: str | None = None, begun: Repaired | None = None
+) -> Repaired:  # fmt: skip
     """Look at everything, and mend what is wrong; nothing is changed where nothing is.
 
     Args:
@@ -48,6 +78,7 @@ def repair(log: TopicLog, snapshots: Snapshots, *, now: int, unfinished: str | N
         snapshots: its live ones.
         now: the time in milliseconds.
         unfinished: why a restore that was begun cannot be finished; it is given up, and the latest table computed anew.
+        begun: the new epoch that was begun already (`new_epoch`): the latest table may be of the old one.
 
     Raises:
         Damaged: records of another writer are in the log; they are named. Nothing was changed.
@@ -56,49 +87,75 @@ def repair(log: TopicLog, snapshots: Snapshots, *, now: int, unfinished: str | N
 
     Cost: as `Topic.verify`; then a commit on bronze and a rebuild of silver, or a restore and a merge.
     """
-    changed = _changed_by_hand(log, with_silver=unfinished is None)
+    changed = _changed_by_hand(log, with_silver=unfinished is None and begun is None)
     records, problems = inspection.problems(log)
     changed += problems
     if not changed and unfinished is None:
-        return _silver_alone(log, snapshots, now=now)
-    foreign = [text for text in problems if "another writer" in text or "given twice" in text or "no such partition" in text]
-    if foreign:
-        raise Damaged(
-            f"{log.name}: {'; '.join(foreign[:3])}. Take those records out first: RESTORE bronze to the version before the other writer's"
-            " commit (DESCRIBE HISTORY names it), append them with lakelog, then repair again. Nothing was changed."
-        )
+        return _after(begun, _silver_alone(log, snapshots, now=now))
+    _refuse_foreign(log, problems)
     found = [*changed, *([unfinished] if unfinished else [])]
     for _ in range(ATTEMPTS):
         end = true_end(log)
         base, forgotten = _base(log, end, snapshots)
         intent = Intent(REPAIR, uuid.uuid4().hex, {}) if base is None else replay.intent_of(base)
         if changed:
-            # Above every epoch that anybody may know: new records must not be taken for others.
-            epoch = 1 + max([epochs.greatest(log, end), *(one.position.epoch for one in positions.registered(log))])
-            hole = any("missing" in text for text in problems)
-            states = {
-                index: tail.state.next_epoch(
-                    intent.id,
-                    tail.end,
-                    number=epoch,
-                    intent=intent,
-                    cleaned=tail.end if hole else tail.state.cleaned,
-                    # What a RESTORE by hand took away, or brought back, somebody may have read otherwise.
-                    forgotten=tail.end,
-                )  # fmt: skip
-                for index, tail in end.tails.items()
-            }
+            epoch, states = _next_epoch(log, end, problems, intent.id, intent=intent)
         else:
             epoch, states = end.epoch, {index: tail.state.next(intent.id, intent=intent) for index, tail in end.tails.items()}
         rows = [_batch_row(row) for row in _batches_without_row(log)]
         if state.change_state(log, end, states, "repair", now=now, more=rows):
             version = carry_out(log, log_end(log), intent, now=now) if base is None else replay.carry_out(log, intent, now=now)[1]
-            ends = end.ends()
-            done = [f"epoch {epoch} begins at offset {ends[index]} of partition {index}" for index in sorted(ends) if changed]
-            done += [f"{len(rows)} appends that had lost their batch rows got them back"] * bool(rows)
+            done = _begun(epoch if changed else None, end, rows)
             done += ["the restore that was begun was given up: the log stays as it is"] * (unfinished is not None)
-            return Repaired(log.name, found, [*done, *_told(base, ends, forgotten)], epoch, ends, records, version)
+            done += _told(base, end.ends(), forgotten)
+            return _after(begun, Repaired(log.name, found, done, epoch, end.ends(), records, version))
     raise Conflict(f"{log.name}: other writers were first {ATTEMPTS} times in a row. Nothing was changed; try again later.")
+
+
+def _after(begun: Repaired | None, done: Repaired) -> Repaired:
+    """Two parts of one repair as one."""
+    if begun is None:
+        return done
+    return replace(done, problems=[*begun.problems, *done.problems], done=[*begun.done, *done.done], records=begun.records)
+
+
+def _refuse_foreign(log: TopicLog, problems: Sequence[str]) -> None:
+    """Refuse a log that holds records of another writer: they have no place in it."""
+    foreign = [text for text in problems if "another writer" in text or "given twice" in text or "no such partition" in text]
+    if foreign:
+        raise Damaged(
+            f"{log.name}: {'; '.join(foreign[:3])}. Take those records out first: RESTORE bronze to the version before the other writer's"
+            " commit (DESCRIBE HISTORY names it), append them with lakelog, then repair again. Nothing was changed."
+        )
+
+
+def _next_epoch(
+    log: TopicLog, end: LogEnd, problems: Sequence[str], identity: str, **more: Intent
+) -> tuple[int, dict[int, PartitionState]]:  # fmt: skip
+    """The epoch that begins at the log's end, above every one that anybody may know, and the state of each partition in it.
+
+    New records must not be taken for others. An operation that is open stays so, unless ``intent`` is another one.
+    """
+    epoch = 1 + max([epochs.greatest(log, end), *(one.position.epoch for one in positions.registered(log))])
+    hole = any("missing" in text for text in problems)
+    return epoch, {
+        index: tail.state.next_epoch(
+            identity,
+            tail.end,
+            number=epoch,
+            cleaned=tail.end if hole else tail.state.cleaned,
+            # What a RESTORE by hand took away, or brought back, somebody may have read otherwise.
+            forgotten=tail.end,
+            **more,
+        )
+        for index, tail in end.tails.items()
+    }
+
+
+def _begun(epoch: int | None, end: LogEnd, rows: Sequence[object]) -> list[str]:
+    """What was done to the log, in sentences: the epoch that was begun, if one was, and the batch rows that were written."""
+    done = [f"epoch {epoch} begins at offset {offset} of partition {index}" for index, offset in end.ends().items() if epoch is not None]
+    return done + [f"{len(rows)} appends that had lost their batch rows got them back"] * bool(rows)
 
 
 def carry_out(log: TopicLog, end: LogEnd, intent: Intent, *, now: int) -> int | None:
@@ -192,6 +249,7 @@ def _of_silver(log: TopicLog, end: LogEnd, snapshots: Snapshots) -> tuple[list[s
         held = progress(log.spark, log.silver, from_rows=True)
         if held.uuid != log.uuid:
             return [f"silver was made for another topic ({held.uuid})"], False
+        merge.require_same_log(log, held, end)
         merge.require_reached(log, held, end)
         if held.rule != log.rule:
             state.require_whole(log, log.name, end)

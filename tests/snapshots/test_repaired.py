@@ -11,6 +11,7 @@ import pytest
 
 from lakelog.delta import tables
 from lakelog.errors import Damaged, LogIncomplete, NotFound
+from lakelog.log.notes import noted
 from lakelog.snapshots import restore
 from tests.conftest import NOON
 from tests.snapshots.test_snapshots import DAY, live, put, topic
@@ -45,6 +46,11 @@ def back(orders: Topic, version: int) -> None:
 
 def version_of(orders: Topic) -> int:
     return int(tables.history(orders.spark, orders.bronze, 1)[0]["version"])
+
+
+def intent_of(orders: Topic, kind: str = "intent") -> int:
+    """The version of the newest commit that began an operation."""
+    return next(int(row["version"]) for row in tables.history(orders.spark, orders.bronze, 1000) if noted(row).get("lakelog") == kind)
 
 
 def truncated(lake: Lake) -> Topic:
@@ -165,6 +171,56 @@ def test_a_latest_table_of_a_truncated_log_is_repaired_from_a_snapshot_or_the_re
     with pytest.raises(NotFound) as error:
         orders.restore("s")
     assert (error.value.name, versions(lake.root, "t")) == ("SNAPSHOT_NOT_FOUND", before)
+
+
+@pytest.mark.long
+def test_a_log_that_was_restored_into_a_truncation_begins_a_new_epoch_before_that_is_finished(lake: Lake) -> None:
+    orders = truncated(lake)
+    put(orders, d="1")
+    reader = orders.position()
+    back(orders, intent_of(orders))
+    with pytest.raises(Damaged, match="Run verify with repair"):
+        put(orders, e="1")
+    repaired = orders.repair()
+    assert (repaired.epoch, repaired.ends, "restored by hand" in repaired.problems[0]) == (1, {0: 3, 1: 0}, True)
+    assert repaired.done == [
+        "epoch 1 begins at offset 3 of partition 0",
+        "epoch 1 begins at offset 0 of partition 1",
+        "the operation truncate, which was begun, was finished",
+    ]
+    put(orders, e="1")
+    assert orders.validate(reader).answer == "DIVERGING", "what it read at offset 3 is another record than the log has there"
+    orders.merge()
+    assert (live(orders), orders.status().intent, orders.verify().problems) == (dict.fromkeys("abce", "1"), None, [])
+    assert orders.repair().done == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("operation", ["configure", "erase", "repair"])
+def test_a_log_that_was_restored_into_an_operation_is_repaired(lake: Lake, operation: str) -> None:
+    orders = lake.create_topic("t", key="STRING", value="n INT")
+    orders.append([{"key": key, "value": {"n": 1}} for key in "abc"])
+    orders.merge()
+    if operation == "configure":
+        orders.configure(value="n INT, m INT")
+    elif operation == "erase":
+        orders.erase("c")
+    else:
+        orders.append([{"key": "x", "value": {"n": 1}}])
+        back(orders, version_of(orders) - 1)
+        orders.repair()
+    orders.append([{"key": "d", "value": {"n": 1}}])
+    orders.merge()
+    epoch = orders.status().epoch
+    back(orders, intent_of(orders, "repair" if operation == "repair" else "intent"))
+    repaired = lake.topic("t").repair()
+    assert (repaired.epoch, repaired.ends, lake.topic("t").status().intent) == (epoch + 1, {0: 3}, None)
+    orders = lake.topic("t")
+    orders.append([{"key": "e", "value": {"n": 1}}])
+    orders.merge()
+    wanted = ["a", "b", "e"] if operation == "erase" else ["a", "b", "c", "e"]
+    assert (sorted(row["key"] for row in orders.latest().collect()), orders.verify().problems) == (wanted, [])
+    assert ("m:int" in orders.describe().value) == (operation == "configure")
 
 
 def test_a_truncated_log_without_a_snapshot_is_not_damage(lake: Lake) -> None:
