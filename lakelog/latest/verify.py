@@ -14,7 +14,7 @@ from lakelog.latest.progress import Progress, stored
 from lakelog.latest.recompute import Base
 from lakelog.log import inspection
 from lakelog.log.notes import WHOLE_HISTORY, describe_commit, foreign_commits, since_repair
-from lakelog.log.tail import LogEnd, true_end
+from lakelog.log.tail import LogEnd, newest_commit, true_end
 from lakelog.model import positions
 from lakelog.model.log_state import CONFIGURE, TRUNCATE
 from lakelog.model.positions import SnapshotPlace
@@ -63,6 +63,9 @@ def verify(log: TopicLog, snapshots: Snapshots, share: float = 1.0) -> Verified:
     """
     commits = tables.history(log.spark, log.table, WHOLE_HISTORY)
     problems = [f"another writer changed the log: {describe_commit(row)}" for row in foreign_commits(since_repair(commits))]
+    if not problems:
+        # What a RESTORE took back, as whoever writes the log next is told.
+        problems += _refused(log)
     with tables.door(log.table):
         records, found = inspection.problems(log)
     problems += found
@@ -73,6 +76,14 @@ def verify(log: TopicLog, snapshots: Snapshots, share: float = 1.0) -> Verified:
     compared = recompute.compared(log, base[1] if base else None, share)
     told = str(base[0]) if base else None
     return Verified(log.name, records, compared.keys, len(commits), [*problems, *compared.problems], compared.differences, share, told)
+
+
+def _refused(log: TopicLog) -> list[str]:
+    try:
+        newest_commit(log)
+    except Damaged as error:
+        return [str(error)]
+    return []
 
 
 def _state_problems(log: TopicLog, snapshots: Snapshots) -> tuple[list[str], LogEnd | None, tuple[SnapshotPlace, Base] | None]:

@@ -33,7 +33,8 @@ The log end of a partition is the offset behind its last batch row, or the state
 gone; below ``cleaned`` some may be; in a mirrored topic there are holes. Nothing counts offsets: a batch row says how many records it has.
 
 *Notes.* Each commit's user metadata is JSON: ``lakelog`` (append, intent, done, mirror, restore, repair, upgrade), ``ends`` (partition to known log
-end), ``checked`` (the version up to which its writer looked at commits), an append's ``batch``. A note is a hint: the rows decide.
+end), ``checked`` (the version up to which its writer looked at commits), an append's ``batch`` and ``tails``, a change of state's ``epoch`` and
+``state`` (a partition and the ``batch`` of its new state row). A note is a hint: the rows decide.
 
 *Before a commit a writer must check*, in the same transaction: for each partition it touches, the last record's offset and ``batch`` are those
 known, the newest state row's offset and ``batch`` too, there is no ``intent`` in it, and the topic's identity is that of the state row. Between the

@@ -14,9 +14,8 @@ from lakelog.delta.statement import committing, during
 from lakelog.errors import Conflict
 from lakelog.log import withdrawn
 from lakelog.log.guard import state_condition
-from lakelog.log.notes import note
 from lakelog.log.rows import control_frame, log_rows
-from lakelog.log.state import state_row
+from lakelog.log.state import state_note, state_row
 from lakelog.log.tail import LogEnd
 from lakelog.log.tokens import TOKEN_PARTITION
 from lakelog.model.log_state import PartitionState
@@ -111,7 +110,7 @@ def cut(
                 " AND t.partition = s.partition AND t.segment BETWEEN s.m_segment_low AND s.m_segment_high"
                 " AND t.offset BETWEEN s.m_low AND s.m_high AND (s.m_batch IS NULL OR t.batch = s.m_batch)",
                 clauses=f"WHEN MATCHED THEN DELETE WHEN NOT MATCHED AND s.control IS NOT NULL THEN INSERT ({columns}) VALUES ({values})",  # noqa: S608
-                user_metadata=note("restore", epoch=max(one.epoch for one in states.values()), checked=end.version, ends=ends),
+                user_metadata=state_note("restore", states, checked=end.version, ends=ends),
             )
             is not None
         )

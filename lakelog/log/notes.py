@@ -103,6 +103,22 @@ def lost_appends(rows: Sequence[Row]) -> Row | None:
     return None
 
 
+def names_rows(said: Mapping[str, Any]) -> bool:
+    """Whether a note names rows that its commit left in the log: an append's batch rows, or a change's state rows."""
+    return bool(said.get("tails") or said.get("state"))
+
+
+def note_before(history: Callable[[int], Sequence[Row]], version: int) -> dict[str, Any]:
+    """The newest note before a version that names rows; where none does, the newest note, empty where there is none."""
+    found: list[dict[str, Any]] = []
+    for most in (LOOK_BACK, WHOLE_HISTORY):
+        found = [said for row in history(most) if row["version"] < version and (said := noted(row))]
+        named = next((said for said in found if names_rows(said)), None)
+        if named is not None:
+            return named
+    return found[0] if found else {}
+
+
 def describe_commit(row: Row) -> str:
     """A commit in words: version, time, operation, engine, user."""
     who = row["userName"] or row["userId"]
@@ -111,14 +127,14 @@ def describe_commit(row: Row) -> str:
 
 
 def newest_note(
-    table: object, history: Callable[[int], Sequence[Row]], is_whole: Callable[[Mapping[int, int]], bool]
+    table: object, history: Callable[[int], Sequence[Row]], is_whole: Callable[[Mapping[str, Any]], bool]
 ) -> tuple[int, dict[str, Any]]:
     """Bronze's version and the newest note among its commits (empty where there is none); refuses what other writers did since that note.
 
     Args:
         table: bronze, as messages name it.
         history: gives the newest commits, newest first, as many as it is asked for.
-        is_whole: whether the log's rows are as appends leave them and end where a note said; asked only after a RESTORE to a time.
+        is_whole: whether the log's rows are as appends leave them, and the commit with a note is among them; asked only after a RESTORE to a time.
 
     Raises:
         Damaged: a commit that is not lakelog's changed records, or a RESTORE took back records; it is named.
@@ -138,12 +154,12 @@ def newest_note(
     back_to = [to for row in rows if is_restore(row) and (to := restored_version(row)) is not None]
     if back_to and min(back_to) < rows[-1]["version"]:
         rows = history(version - min(back_to))
-    _refuse_foreign(table, rows, found, is_whole)
+    _refuse_foreign(table, rows, history, is_whole)
     return version, found
 
 
 def _refuse_foreign(
-    table: object, rows: Sequence[Row], last_note: Mapping[str, Any], is_whole: Callable[[Mapping[int, int]], bool]
+    table: object, rows: Sequence[Row], history: Callable[[int], Sequence[Row]], is_whole: Callable[[Mapping[str, Any]], bool]
 ) -> None:
     """Raise `Damaged` where other writers changed the log in these commits, newest first."""
     rows = since_repair(rows)
@@ -155,10 +171,11 @@ def _refuse_foreign(
             version=strange[-1]["version"],
         )
     lost = lost_appends(rows)
-    if lost is None and any(is_restore(row) and restored_version(row) is None for row in rows):
-        newest = next(row for row in rows if is_restore(row))
-        if not is_whole({int(index): end for index, end in last_note.get("ends", {}).items()}):
-            lost = newest
+    to_times = [row for row in rows if is_restore(row) and restored_version(row) is None]
+    if lost is None and to_times:
+        # What it took back is not known. Where the newest rows of lakelog's own from before it are there, it was nothing that gave offsets.
+        if not all(is_whole(note_before(history, row["version"])) for row in to_times):
+            lost = to_times[0]
     if lost is not None:
         raise Damaged(
             f"{table}: the log was restored by hand: {describe_commit(lost)}. Offsets that readers and the latest table may know would be"

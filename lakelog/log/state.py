@@ -24,6 +24,14 @@ def state_row(state: PartitionState, topic: str) -> tuple[Any, ...]:
     return (state.partition, STATE_SEGMENT, state.row_offset, True, state.epoch, state.batch, state.to_json(topic))
 
 
+def state_note(kind: str, states: Mapping[int, PartitionState], *, ends: Mapping[int, int], checked: int, **more: Any) -> str:
+    """The note of a commit that writes new state rows: it names one of them."""
+    first = min(states)
+    return note(
+        kind, ends=ends, checked=checked, epoch=max(one.epoch for one in states.values()), state=[first, states[first].batch], **more
+    )  # fmt: skip
+
+
 def change_state(
     log: TopicLog, end: LogEnd, states: Mapping[int, PartitionState], kind: str, *, now: int, more: Sequence[tuple[Any, ...]] = ()
 ) -> bool:
@@ -46,7 +54,7 @@ def change_state(
     Cost: one Spark job for the guard, one for the write, a small file per partition.
     """
     rows = [*(state_row(state, log.uuid) for state in states.values()), *more]
-    text = note(kind, id=uuid.uuid4().hex, epoch=max(one.epoch for one in states.values()), checked=end.version, ends=end.ends())
+    text = state_note(kind, states, id=uuid.uuid4().hex, checked=end.version, ends=end.ends())
     known = {index: end.tails[index] for index in states}
     try:
         frame = control_frame(log.spark, log.types, rows, now)

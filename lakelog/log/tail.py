@@ -76,15 +76,25 @@ def newest_commit(log: TopicLog) -> tuple[int, dict[str, Any]]:
     pass over the log's offsets.
     """
 
-    def is_whole(ends: Mapping[int, int]) -> bool:
-        return not inspection.problems(log)[1] and _ends(log) == ends
+    def is_whole(said: Mapping[str, Any]) -> bool:
+        return not inspection.problems(log)[1] and is_newest(_read(log, list(range(log.partitions)), {}, None), said)
 
     return newest_note(log.table, lambda limit: tables.history(log.spark, log.table, limit), is_whole)
 
 
-def _ends(log: TopicLog) -> dict[int, int]:
-    """Where the log ends by its rows alone."""
-    return {index: tail.end for index, tail in _read(log, list(range(log.partitions)), {}, None).items()}
+def is_newest(tails: Mapping[int, Tail], said: Mapping[str, Any]) -> bool:
+    """Whether the append or the change of state that a note is of is the newest of its partitions, by their tails.
+
+    A note that names no rows, of an older lakelog's, is held against its ends and its epoch.
+    """
+    if said.get("tails"):
+        return all(tails[int(index)].batch == said["batch"] for index in said["tails"])
+    if said.get("state"):
+        index, batch = said["state"]
+        return bool(tails[index].state.batch == batch)
+    epoch = max(tail.epoch for tail in tails.values())
+    ends = {int(index): end for index, end in said.get("ends", {}).items()}
+    return ends == {index: tail.end for index, tail in tails.items()} and said.get("epoch", epoch) == epoch
 
 
 def log_end(log: TopicLog, partitions: Sequence[int] | None = None, known: LogEnd | None = None, *, pin: bool = False) -> LogEnd:

@@ -9,7 +9,7 @@ from lakelog.cleaning.segments import Segments, of_control_rows
 from lakelog.errors import InvalidRequest
 from lakelog.log.notes import newest_note
 from lakelog.log.rows import CLEANER_SEGMENT, RECORD_COLUMNS, STATE_SEGMENT
-from lakelog.log.tail import LogEnd, clusters, tails_of
+from lakelog.log.tail import LogEnd, clusters, is_newest, tails_of
 from lakelog.model.kinds import Kind, struct
 from lakelog.model.names import listed
 from lakelog.model.segments import Tail
@@ -33,8 +33,8 @@ def log_end(table: Table, partitions: int) -> LogEnd:
     """
     everyone = list(range(partitions))
 
-    def is_whole(ends: Mapping[int, int]) -> bool:
-        return {index: tail.end for index, tail in _tails(table, everyone, {}).items()} == ends
+    def is_whole(said: Mapping[str, Any]) -> bool:
+        return is_newest(_tails(table, everyone, {}), said)
 
     version, found = newest_note(table.ref, table.history, is_whole)  # type: ignore[arg-type]
     hints = {int(index): int(end) for index, end in found.get("ends", {}).items()}

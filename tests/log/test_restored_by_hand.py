@@ -132,6 +132,31 @@ def test_a_restore_to_a_time_is_judged_by_the_rows(lake: Lake) -> None:
     assert version
 
 
+def test_a_restore_of_records_that_were_not_merged_is_told_by_verify(lake: Lake) -> None:
+    topic = lake.create_topic("t", key="STRING", value="STRING")
+    topic.append([record("a")])
+    topic.append([record("b")])
+    lake.spark.sql(f"RESTORE TABLE {topic.bronze.sql()} TO VERSION AS OF 1")
+    (told,) = topic.verify().problems
+    assert "the log was restored by hand: version 3" in told and "Run verify with repair" in told
+
+
+@pytest.mark.long
+def test_a_restore_to_a_time_before_an_epoch_is_seen_where_the_log_ends_at_the_same_offsets(lake: Lake) -> None:
+    topic = lake.create_topic("t", key="STRING", value="STRING")
+    topic.append([record("a")])
+    topic.snapshot("s")
+    topic.append([record("b"), record("c")])
+    history = lake.spark.sql(f"DESCRIBE HISTORY {topic.bronze.sql()} LIMIT 1")
+    at = history.select(F.expr("timestamp + INTERVAL 1 MILLISECOND").cast("string")).collect()[0][0]
+    topic.restore("s")
+    topic.append([record("x"), record("y")])
+    lake.spark.sql(f"RESTORE TABLE {topic.bronze.sql()} TO TIMESTAMP AS OF '{at}'")
+    with pytest.raises(Damaged, match="restored by hand"):
+        lake.topic("t").append([record("z")])
+    assert lake.topic("t").repair().epoch == 2
+
+
 def test_what_restores_took_back_is_told_by_versions() -> None:
     def commit(version: int, operation: str = "WRITE", **more: Any) -> dict[str, Any]:
         note = '{"lakelog": "append"}' if more.get("ours") else None
