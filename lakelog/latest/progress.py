@@ -94,12 +94,12 @@ class Progress:
         return Progress(marks)
 
     def restored(self, identity: str) -> Progress:
-        """The progress after a restore: the same, but no merge that knew the one before can commit (its gate does not find it)."""
+        """The progress behind a fence: the same, but no merge that knew the one before can commit (its gate does not find it)."""
         marks = {
             index: Mark(mark.offset, mark.epoch, json.dumps({**self.controls[index], "restore": identity}, sort_keys=True))
             for index, mark in self.marks.items()
         }
-        return Progress(marks)
+        return Progress(marks, by_hand=self.by_hand)
 
     @property
     def restore(self) -> str | None:
@@ -152,7 +152,9 @@ class Progress:
         return {name: sum(control["counts"].get(name, 0) for control in self.controls.values()) for name in COUNTS}
 
     def note(self) -> str | None:
-        """The user metadata of the commit that writes this progress; None when it would be too long."""
+        """The user metadata of the commit that writes this progress; None when it would be too long, or would hide a RESTORE by hand."""
+        if self.by_hand:
+            return None
         text = json.dumps({NOTE: {str(index): [mark.offset, mark.epoch, mark.control] for index, mark in self.marks.items()}})
         return text if len(text) <= NOTE_MOST else None
 

@@ -21,7 +21,7 @@ from lakelog.delta import frames, past, table_properties, tables
 from lakelog.delta.statement import interpreted
 from lakelog.errors import Conflict, NotFound
 from lakelog.inputs.keys import NamedKey
-from lakelog.latest import erased, upsert
+from lakelog.latest import erased, merge, upsert
 from lakelog.latest.erased import Erasure, digest_sql, text_digest
 from lakelog.latest.progress import progress
 from lakelog.log import cut, state
@@ -159,11 +159,11 @@ def begin(log: TopicLog, target: Target, end: LogEnd, *, now: int) -> Intent | N
     """Write the intent into every partition of the log. Returns None when the log changed meanwhile, then nothing was written.
 
     Raises:
-        Damaged: silver's control rows are not as lakelog left them.
+        Damaged: silver's control rows are not as lakelog left them, or it was brought back by hand to before what the log still tells.
     """
     state.require_writable(log, end)
     # A silver that does not know how far it is could not be fenced: refused here, before anything is written.
-    progress(log.spark, log.silver, from_rows=True)
+    merge.require_reached(log, progress(log.spark, log.silver, from_rows=True), end)
     intent = Intent(ERASE, uuid.uuid4().hex, {"digest": target.digest, "quoted": list(target.quoted), "at": now})
     states = {index: tail.state.next(intent.id, intent=intent) for index, tail in end.tails.items()}
     return intent if state.change_state(log, end, states, "intent", now=now) else None

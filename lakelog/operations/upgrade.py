@@ -79,6 +79,6 @@ def _give_batches(log: TopicLog, *, now: int) -> None:
             index: dataclasses.replace(mark, control=json.dumps({**before.controls[index], "batch": batches.get(index)}, sort_keys=True))
             for index, mark in before.marks.items()
         }
-        if upsert.write_progress(log, before, Progress(marks), now=now):
+        if upsert.write_progress(log, before, Progress(marks, by_hand=before.by_hand), now=now):
             return
     raise Conflict(f"{log.name}: merges were first {ATTEMPTS} times in a row. Try again later.")

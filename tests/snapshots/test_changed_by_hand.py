@@ -9,11 +9,13 @@ import pytest
 
 from lakelog.delta import tables
 from lakelog.errors import Damaged, FencedEpoch, NotFound
-from tests.snapshots.test_snapshots import live, put, topic
+from lakelog.operations import erase
+from tests.snapshots.test_snapshots import DAY, live, put, topic
 from tests.tables import versions
 
 if TYPE_CHECKING:
     from lakelog import Lake
+    from tests.conftest import Clock
 
 
 @pytest.mark.long
@@ -82,3 +84,41 @@ def test_an_epoch_is_never_given_a_second_time(lake: Lake) -> None:
     assert orders.validate(there).answer == "SNAPSHOT", "what it read at offset 1 is another record than the log has there"
     with pytest.raises(FencedEpoch):
         orders.append([{"key": "z", "value": "1"}], epoch=1)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_an_erasure_does_not_hide_that_the_latest_table_was_brought_back(
+    lake: Lake, clock: Clock, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """k was deleted, and no delete of it is in the log any more: a latest table from before would show it for ever."""
+    orders = topic(lake, min_cleanable_dirty_ratio="0", delete_retention_ms=str(DAY))
+    put(orders, k="old", a="1")
+    early = orders.merge().version
+    put(orders, k=None)
+    orders.roll()
+    put(orders, b="1")
+    orders.merge()
+    orders.clean(force=True)
+    clock.tick(2 * DAY)
+    assert orders.clean(force=True).expired == 1
+    kept = orders.snapshot("s")
+
+    def brought_back(*_: object, **__: object) -> None:
+        lake.spark.sql(f"RESTORE TABLE {orders.silver.sql()} TO VERSION AS OF {early}").collect()
+
+    if when == "before":
+        brought_back()
+        before = versions(lake.root, "t")
+        with pytest.raises(Damaged, match="holds every delete from offset"):
+            orders.erase("a")
+        assert versions(lake.root, "t") == before
+    else:
+        snapshots = erase._snapshots
+        monkeypatch.setattr(erase, "_snapshots", lambda *more: (snapshots(*more), brought_back()))
+        orders.erase("a")
+    with pytest.raises(Damaged, match="holds every delete from offset"):
+        orders.merge()
+    orders.restore(kept.name)
+    orders.merge()
+    assert live(orders) == {"b": "1"} | ({"a": "1"} if when == "before" else {})
