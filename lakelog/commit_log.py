@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lakelog.errors import ExpectedOffsetMismatch, FencedEpoch, InvalidRequest
+from lakelog.inputs.sources import FileOptions
+from lakelog.log.append import AppendOptions
 from lakelog.results import Appended
 from lakelog.topic import Topic
 
@@ -31,10 +34,7 @@ class CommitLog:
     """
 
     def __init__(self, topic: Topic, partition: int = 0) -> None:
-        if not topic.config.flag("check.expected.offsets") or topic.config.text("check.expected.offsets.scope") != "partition":
-            raise InvalidRequest(
-                f"{topic.name}: a commit log needs check.expected.offsets=true with check.expected.offsets.scope=partition."
-            )
+        _require_checks(topic)
         if not 0 <= partition < topic.partitions:
             raise InvalidRequest(f"{topic.name}: there is no partition {partition}; partitions are 0 to {topic.partitions - 1}.")
         self.topic = topic
@@ -48,9 +48,13 @@ class CommitLog:
 
         Gives: the columns of `Topic.read`, ordered by offset.
         """
-        position = self.topic.position()
-        self.position, self.epoch = position.offsets[self.partition], position.epoch
-        return self._between(self.topic.start().offsets[self.partition], self.position)
+        from pyspark.sql import functions as F
+
+        here, start = self.topic.position(), self.topic.start()
+        end = here.offsets[self.partition]
+        records = self.topic.read(self.partition, start.offsets[self.partition]).filter(F.col("offset") < end)
+        self.position, self.epoch = end, here.epoch
+        return records
 
     def append(self, records: Sequence[Mapping[str, Any]]) -> Appended:
         """Append records at the position, which moves behind them.
@@ -59,7 +63,7 @@ class CommitLog:
             records: each as an NDJSON line would have it, without partition and expected offset.
 
         Raises:
-            InvalidRequest: nothing was read yet: call `bootstrap` first.
+            InvalidRequest: nothing was read yet: call `bootstrap` first; or the topic no longer checks expected offsets. Nothing was written.
             ExpectedOffsetMismatch: another writer was faster; ``expected`` to ``actual`` is what was missed. Nothing was written: call
                 `catch_up`, then decide again.
             FencedEpoch: the log was restored since; bootstrap again.
@@ -69,7 +73,7 @@ class CommitLog:
         with self._in_flight:
             placed = [{**record, "partition": self.partition} for record in records]
             try:
-                appended = self.topic.append(placed, expected_offset={self.partition: self.position}, epoch=self.epoch)
+                appended = self._append(placed, self.position)
             except ExpectedOffsetMismatch as mismatch:
                 missed = f"offsets [{self.position}, {mismatch.actual}) of partition {self.partition} were written by another"
                 raise ExpectedOffsetMismatch(
@@ -80,25 +84,42 @@ class CommitLog:
                 self.position = appended.offsets[self.partition][1]
             return appended
 
+    def _append(self, placed: list[dict[str, Any]], position: int) -> Appended:
+        """As `Topic.append`, under the configuration that was looked at: a change of it meanwhile makes the append start over."""
+        topic = self.topic
+        topic._ready()
+        _require_checks(topic)
+        gate = topic._append_gate(whole=True, now=topic.clock())
+        return topic._append(placed, FileOptions(), AppendOptions({self.partition: position}, epoch=self.epoch, gate=gate))
+
     def catch_up(self) -> DataFrame:
         """What others wrote since the position, in order; the position moves to the present end.
 
         Raises:
             InvalidRequest: nothing was read yet: call `bootstrap` first.
-            FencedEpoch: the log was restored since; the position stays. Bootstrap again.
+            FencedEpoch: the log was restored since. Bootstrap again.
+            OffsetOutOfRange: the log no longer tells all that came after the position: it starts later, or a delete has left it. Bootstrap again.
+            After any of them the position is as it was.
         """
-        if self.position is None:
-            raise InvalidRequest(f"{self.topic.name}: nothing was read yet: call bootstrap() first.")
-        position = self.topic.position()
-        if position.epoch != self.epoch:
-            raise FencedEpoch(
-                f"{self.topic.name}: the log was restored or repaired since it was read: epoch {position.epoch} instead of {self.epoch}. What was read"
-                " may be gone, and its offsets given again. Call bootstrap() and decide again.", expected=self.epoch, actual=position.epoch,
-            )  # fmt: skip
-        start, self.position = self.position, position.offsets[self.partition]
-        return self._between(start, self.position)
-
-    def _between(self, start: int, end: int) -> DataFrame:
         from pyspark.sql import functions as F
 
-        return self.topic.read(self.partition, start).filter(F.col("offset") < end)
+        if self.position is None:
+            raise InvalidRequest(f"{self.topic.name}: nothing was read yet: call bootstrap() first.")
+        here = self.topic.position()
+        if here.epoch != self.epoch:
+            raise FencedEpoch(
+                f"{self.topic.name}: the log was restored or repaired since it was read: epoch {here.epoch} instead of {self.epoch}. What was read"
+                " may be gone, and its offsets given again. Call bootstrap() and decide again.", expected=self.epoch, actual=here.epoch,
+            )  # fmt: skip
+        # Of the other partitions nothing is missed.
+        fetched = self.topic.read(since=replace(here, offsets={**here.offsets, self.partition: self.position}))
+        self.position = fetched.next.offsets[self.partition]
+        return fetched.records.filter(F.col("partition") == self.partition)
+
+
+def _require_checks(topic: Topic) -> None:
+    """Refuse a topic whose appends do not check the log end that they expect."""
+    if not topic.config.flag("check.expected.offsets") or topic.config.text("check.expected.offsets.scope") != "partition":
+        raise InvalidRequest(
+            f"{topic.name}: a commit log needs check.expected.offsets=true with check.expected.offsets.scope=partition. Nothing was written."
+        )
