@@ -227,23 +227,28 @@ class Lake(LakeQueries, LakeSnapshots, LakeImport):
             TopicNotFound: there is no such topic.
             Invalid: a table of that name is not lakelog's; nothing was deleted. Or nothing here can remove folders at that place.
 
-        An intent is written first: appends under way fail, and a deletion that is cut off is finished by the next writing verb.
+        An intent is written first: appends under way fail, and a deletion that is cut off is finished by the next writing verb. Where another
+        process deletes the topic at the same time, and one of that name is made anew, the new topic stays.
 
         Cost: under a path three small Spark jobs; every file is removed.
         """
-        identity = self._identity(name)
+        listed = self._identity(name)
         tables = delete.own(self.spark, self.root, name)
-        if identity is None and not tables:
+        if listed is None and not tables:
             raise self._not_found(name)
         deleted = TopicDeleted(name, [str(table) for table in tables], dry_run)
         if dry_run:
             return deleted
+        # From here on another process may delete the topic first, and make it anew: what bears another identity stays.
+        identity = delete.identity(self.spark, self.root, name)
         delete.require_droppable(self.spark, self.root, tables)
         with contextlib.suppress(NotFound, Damaged):
-            delete.announce(self._topic(name).log, now=self.clock())
-        delete.drop(self.spark, self.root, name)
-        # The log is gone: another process may have made the topic anew.
-        if identity is not None and self._identity(name) == identity:
+            topic = self._topic(name)
+            if topic.uuid == identity:
+                delete.announce(topic.log, now=self.clock())
+        delete.drop(self.spark, self.root, name, identity)
+        still = self._identity(name)
+        if still is not None and still in (listed, identity):
             self._own.list_topic(name, None)
-            registry.forget(self.spark, self.root, identity)
+            registry.forget(self.spark, self.root, still)
         return deleted

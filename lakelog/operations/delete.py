@@ -11,6 +11,7 @@ from lakelog.delta import table_properties, tables
 from lakelog.delta.filesystem import is_cut_off, names_in, remove, require_removable
 from lakelog.delta.location import on_this_disk
 from lakelog.delta.lock import held
+from lakelog.delta.table_properties import IDENTITY
 from lakelog.errors import Conflict, Damaged, Invalid, InvalidRequest, LakelogError
 from lakelog.latest import views
 from lakelog.log import state
@@ -72,6 +73,14 @@ def own(spark: SparkSession, root: str, name: str) -> list[TableRef]:
     return found
 
 
+def identity(spark: SparkSession, root: str, name: str) -> str | None:
+    """The identity of the topic whose log is there now; None where there is none, or it cannot be read. No Spark job."""
+    try:
+        return (table_properties.read(spark, topic_tables(root, name)[0]) or {}).get(IDENTITY)
+    except Damaged:
+        return None
+
+
 def require_droppable(spark: SparkSession, root: str, found: list[TableRef]) -> None:
     """Check, before the deletion is announced, that the folders of tables under a path can be removed from here.
 
@@ -83,29 +92,43 @@ def require_droppable(spark: SparkSession, root: str, found: list[TableRef]) -> 
             require_removable(spark, str(table))
 
 
-def drop(spark: SparkSession, root: str, name: str) -> None:
+def drop(spark: SparkSession, root: str, name: str, deleted: str | None) -> None:
     """Remove a topic's views and tables with all their files, the log last: while it exists, nobody else makes a topic of that name.
 
     What is gone already, or half gone, is passed over. Temporary views of the session are the caller's and stay.
+
+    Args:
+        spark: the session.
+        root: of the lake.
+        name: of the topic.
+        deleted: its identity; None where its log was gone, or could not be read. Where the log is another topic's by now, somebody else has
+            finished the deletion, and the name is taken again: that topic stays.
 
     Raises:
         InvalidRequest: nothing here can remove folders at that place, or they stood after that all the same.
     """
     log, latest = topic_tables(root, name)
+
+    def is_another() -> bool:
+        return identity(spark, root, name) not in (None, deleted)
+
     if "/" not in root:
-        views.drop(spark, name, root)
-        for copy in {one.copy for one in registry.entries(spark, root) if one.topic == name and one.copy is not None}:
-            tables.drop(spark, TableRef.of(root, name, copy))
-        tables.drop(spark, TableRef.of(root, name, "quarantine"))
-        tables.drop(spark, latest)
-        tables.drop(spark, log)
+        if not is_another():
+            views.drop(spark, name, root)
+        copies = sorted({one.copy for one in registry.entries(spark, root) if one.topic == name and one.copy is not None})
+        for table in [*(TableRef.of(root, name, copy) for copy in (*copies, "quarantine")), latest, log]:
+            if not is_another():
+                tables.drop(spark, table)
         return
     # Not the folder as a whole: after the log is gone, another process may have begun a topic in it.
     for entry in sorted(names_in(spark, f"{root}/{name}"), key=lambda entry: entry == "bronze"):
         table = TableRef.of(root, name, entry)
+        # Looked at under the lock: another topic's table comes to be only after its log, and waits for this lock.
         with held(spark, table), tables.door(table):
+            if is_another():
+                return
             remove(spark, str(table))
-            if table in (log, latest) and table_properties.read(spark, table) is not None:
+            if table in (log, latest) and table_properties.read(spark, table) is not None and not is_another():
                 raise InvalidRequest(f"{table} is still there after its deletion: Spark did not remove it and raised no error. Remove it with the"
                                      " tools of its storage, then delete the topic again.", name="NOT_REMOVABLE")  # fmt: skip
     folder = on_this_disk(spark, f"{root}/{name}")

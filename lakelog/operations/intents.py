@@ -52,7 +52,7 @@ def finish(log: TopicLog, end: LogEnd, *, now: int) -> None:
     elif intent.operation == ERASE:
         erase.carry_out(log, end, intent, now=now)
     elif intent.operation == DELETE:
-        delete.drop(log.spark, log.root, log.name)
+        delete.drop(log.spark, log.root, log.name, log.uuid)
         raise TopicNotFound(f"The topic {log.name} of {log.root} was being deleted, which had been cut off. It is deleted now.")
     else:
         raise InvalidConfig(

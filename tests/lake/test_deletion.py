@@ -80,3 +80,43 @@ def test_writers_under_way_make_nothing_of_a_topic_that_is_deleted_meanwhile(lak
         assert list(Path(lake.root, "t").rglob("*.json")) == []
         assert lake.topics() == []
     assert lake.create_topic("t", key="STRING", value="STRING").status().records == 0
+
+
+@pytest.mark.long
+def test_the_slower_of_two_deletions_leaves_a_topic_that_was_made_since(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before it announces, before it drops, between two tables; and a writer that finishes a deletion."""
+    for number, (step, by) in enumerate((("require_droppable", "delete"), ("drop", "delete"), ("remove", "delete"), ("drop", "append"))):
+        name = f"t{number}"
+        topic = lake.create_topic(name, key="STRING", value="STRING")
+        topic.append([{"key": "old", "value": "1"}])
+        if by == "append":
+            with monkeypatch.context() as patch, pytest.raises(Cut):
+                patch.setattr(delete, "remove", cut)
+                lake.delete_topic(name)
+        original, seen = getattr(delete, step), []
+
+        def later(*given: Any, name: str = name, step: str = step, original: Any = original, seen: list[int] = seen) -> Any:
+            first, done = not seen, None
+            seen.append(1)
+            if step == "remove":
+                done = original(*given)
+            if first:
+                lake.delete_topic(name)
+                made = lake.create_topic(name, key="STRING", value="STRING")
+                made.append([{"key": "new", "value": "1"}])
+                made.merge()
+            return done if step == "remove" else original(*given)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(delete, step, later)
+            if by == "delete":
+                lake.delete_topic(name)
+            else:
+                with pytest.raises(TopicNotFound, match="is deleted now"):
+                    topic.append([{"key": "b", "value": "1"}])
+        assert seen
+        again = lake.topic(name)
+        assert ([row["key"] for row in again.read().collect()], again.status().intent) == (["new"], None)
+        assert [row["key"] for row in again.latest().collect()] == ["new"]
+        lake.delete_topic(name)
+        assert (lake.topics(), Path(lake.root, name).exists()) == ([], False)
