@@ -16,7 +16,6 @@ from lakelog.delta.table_properties import IDENTITY, PREFIX
 from lakelog.errors import Conflict, InvalidRequest, NotFound, TopicNotFound
 from lakelog.latest import merge, status, verify
 from lakelog.latest_table import LatestTable
-from lakelog.log.state import require_whole
 from lakelog.log.tail import LogEnd, log_end
 from lakelog.model import config
 from lakelog.model.config import TopicConfig
@@ -201,7 +200,7 @@ class Topic(LatestTable, LogWriting, LogRetention, SnapshotVerbs, QualityVerbs, 
 
         Raises:
             InvalidConfig: unknown, illegal or fixed settings, or a type that is not wider; nothing was changed.
-            LogIncomplete: another rule is asked for, but the log no longer holds every record; nothing was changed.
+            LogIncomplete: another rule is asked for than silver was made under, but the log no longer holds every record; nothing was changed.
         """
         self._ready()
         stored = {name: self._stored[PREFIX + name] for name in config.SETTINGS if PREFIX + name in self._stored}
@@ -229,8 +228,7 @@ class Topic(LatestTable, LogWriting, LogRetention, SnapshotVerbs, QualityVerbs, 
         after.check()
         rule = OrderingRule.from_config(after)
         rule.version_type(self.types.value)
-        if rule != self.rule:
-            require_whole(self.log, self.name, log_end(self.log))
+        configure.require_rule(self.log, rule)
 
     # ---- reading (the latest table: `LatestTable`; the log: `LogReading`) ----
 

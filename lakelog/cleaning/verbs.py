@@ -208,6 +208,7 @@ class CleaningVerbs:
         Raises:
             InvalidRequest: the key is none of the topic's type.
             Damaged: the latest table is not as lakelog left it, or was brought back by hand to before what the log still tells. Nothing was erased.
+            Refused: the ordering rule is not the one silver was made under (RULE_CHANGED): merge with ``rebuild`` first, it needs the whole log.
             Conflict: other writers were first again and again. What was begun is finished by the next writing command.
 
         Cost: the key column of all tables and of their old files is read once before and once after; the files that hold the key are written

@@ -85,7 +85,8 @@ class Lake(LakeQueries, LakeSnapshots, LakeImport):
         Raises:
             InvalidConfig: an unknown name, an illegal value, or a combination under which a topic without settings of its own could not
                 work (the strategy ``column``, whose fields each topic names for itself); nothing was set.
-            LogIncomplete: a topic that follows would get another ordering rule, but its log no longer holds every record; nothing was set.
+            LogIncomplete: a topic that follows would get another ordering rule than its latest table was made under, but its log no longer holds
+                every record; nothing was set.
 
         Cost: one commit; for `silver.SHAPING` a look at every topic, and a commit on each silver that follows.
         """

@@ -24,6 +24,15 @@ NOT_WHOLE = (
 )
 
 
+def not_whole(log: TopicLog, state: Progress | None) -> str:
+    """What to do where silver is to be computed anew, and the log lacks records."""
+    if state is None or state.uuid != log.uuid or state.rule == log.rule:
+        return NOT_WHOLE
+    return (
+        f" Configure the topic back to the rule {state.rule}: the latest table was made under it, nothing has to be computed anew for that."
+    )
+
+
 @dataclass(frozen=True)
 class Span:
     """What one merge folds: from the offsets ``start`` to ``ends``, of the log that has, where it moves a partition, these ``epochs`` and ``batches``
@@ -96,15 +105,11 @@ def merge(
     end = log_end(log, known=known, pin=True)
     require_writable(log, end)
     if state is None or options.rebuild or (state.rule != log.rule and state.empty):
-        require_whole(log, log.name, end, remedy=NOT_WHOLE)
+        require_whole(log, log.name, end, remedy=not_whole(log, state))
         _require_span(log, options, Span.of(end.starts(), places(end)))
         version, step = upsert.rebuild(log, end.starts(), places(end), bronze_version=end.version, now=now, admit=options.admit)
         return (None if version is None else _merged(log.name, version, step, end.ends())), end
-    if state.rule != log.rule:
-        raise Refused(
-            f"{log.name}: silver was made under the rule {state.rule}, the topic now says {log.rule}. Run merge with rebuild once.",
-            name="RULE_CHANGED", expected=str(log.rule), actual=str(state.rule),
-        )  # fmt: skip
+    require_rule(log, state)
     require_same_log(log, state, end)
     require_reached(log, state, end)
     if evolution.reconcile(log, tables.read(log.spark, log.silver).schema):
@@ -162,6 +167,19 @@ def _progress(log: TopicLog, options: MergeOptions, from_rows: bool) -> Progress
         if options.rebuild and options.expected_version is None:
             return None
         raise
+
+
+def require_rule(log: TopicLog, state: Progress) -> None:
+    """Refuse a silver that was made under another rule than the topic's.
+
+    Raises:
+        Refused: naming both (RULE_CHANGED).
+    """
+    if state.rule != log.rule:
+        raise Refused(
+            f"{log.name}: silver was made under the rule {state.rule}, the topic now says {log.rule}. Run merge with rebuild once.",
+            name="RULE_CHANGED", expected=str(log.rule), actual=str(state.rule),
+        )  # fmt: skip
 
 
 def require_same_log(log: TopicLog, state: Progress, end: LogEnd) -> None:

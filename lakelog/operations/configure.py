@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import uuid
@@ -10,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import table_properties, tables
 from lakelog.delta.table_properties import PREFIX
-from lakelog.errors import Conflict
+from lakelog.errors import Conflict, Damaged
 from lakelog.latest import evolution, views
+from lakelog.latest.progress import progress
 from lakelog.log import state
 from lakelog.log.tail import LogEnd, log_end
 from lakelog.model import config
@@ -29,6 +31,24 @@ if TYPE_CHECKING:
 ATTEMPTS = 20
 
 
+def require_rule(log: TopicLog, rule: OrderingRule) -> None:
+    """Refuse another ordering rule where the log lacks records: the rebuild that it takes would not find them. The rule that silver was made under
+    takes none.
+
+    Raises:
+        LogIncomplete: naming what is gone.
+
+    Cost: of another rule that of `progress`, and one count over the log.
+    """
+    if rule == log.rule:
+        return
+    with contextlib.suppress(Damaged):
+        made = progress(log.spark, log.silver)
+        if (made.uuid, made.rule) == (log.uuid, rule):
+            return
+    state.require_whole(log, log.name, log_end(log))
+
+
 def change_settings(log: TopicLog, stored: Mapping[str, str], settings: Mapping[str, Any], lake: Mapping[str, str], *, now: int) -> None:
     """Change a topic's settings (None removes one).
 
@@ -41,7 +61,7 @@ def change_settings(log: TopicLog, stored: Mapping[str, str], settings: Mapping[
 
     Raises:
         InvalidConfig: unknown, illegal or fixed settings, or a lower ``snapshot.retention.ms`` than a kept snapshot needs; nothing was changed.
-        LogIncomplete: another rule is asked for, but the log no longer holds every record; nothing was changed.
+        LogIncomplete: another rule is asked for than silver was made under, but the log no longer holds every record; nothing was changed.
 
     Cost: one commit on bronze, which aborts appends under way (two where settings are removed too); one on silver where it carries the
     setting as a property of its own. Killed in between, the next merge makes silver follow.
@@ -49,8 +69,8 @@ def change_settings(log: TopicLog, stored: Mapping[str, str], settings: Mapping[
     after, changes = config.changed(stored, settings, lake)
     rule = OrderingRule.from_config(after)
     rule.version_type(log.types.value)
-    if rule != log.rule and set(settings) & set(RULE_SETTINGS):
-        state.require_whole(log, log.name, log_end(log))
+    if set(settings) & set(RULE_SETTINGS):
+        require_rule(log, rule)
     keeping.require_longer(log, after, now=now)
     table_properties.change(log.spark, log.table, {PREFIX + name: text for name, text in changes.items()})
     keeping.follow(log, after, now=now)

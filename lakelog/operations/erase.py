@@ -160,10 +160,13 @@ def begin(log: TopicLog, target: Target, end: LogEnd, *, now: int) -> Intent | N
 
     Raises:
         Damaged: silver's control rows are not as lakelog left them, or it was brought back by hand to before what the log still tells.
+        Refused: silver was made under another rule (RULE_CHANGED): the rebuild needs a whole log, and an erasure leaves none.
     """
     state.require_writable(log, end)
     # A silver that does not know how far it is could not be fenced: refused here, before anything is written.
-    merge.require_reached(log, progress(log.spark, log.silver, from_rows=True), end)
+    held = progress(log.spark, log.silver, from_rows=True)
+    merge.require_rule(log, held)
+    merge.require_reached(log, held, end)
     intent = Intent(ERASE, uuid.uuid4().hex, {"digest": target.digest, "quoted": list(target.quoted), "at": now})
     states = {index: tail.state.next(intent.id, intent=intent) for index, tail in end.tails.items()}
     return intent if state.change_state(log, end, states, "intent", now=now) else None

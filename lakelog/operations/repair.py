@@ -252,7 +252,7 @@ def _of_silver(log: TopicLog, end: LogEnd, snapshots: Snapshots) -> tuple[list[s
         merge.require_same_log(log, held, end)
         merge.require_reached(log, held, end)
         if held.rule != log.rule:
-            state.require_whole(log, log.name, end)
+            state.require_whole(log, log.name, end, remedy=merge.not_whole(log, held))
         base = snapshots.base(end, held)
         if base is None and any(tail.state.start > tail.state.origin for tail in end.tails.values()):
             return [], True

@@ -12,13 +12,14 @@ from pyspark.sql.types import StringType
 
 from lakelog import Lake, Topic
 from lakelog.delta import tables
-from lakelog.errors import GateFailed, InvalidRequest, OffsetOutOfRange
+from lakelog.errors import GateFailed, InvalidRequest, OffsetOutOfRange, Refused
 from lakelog.latest import erased
 from lakelog.model.names import TableRef
 from lakelog.operations import quotes
 from lakelog.running.run import run
 from tests.conftest import Clock
 from tests.quality.folders import rows, stock, write
+from tests.tables import versions
 
 DAY = 86_400_000
 
@@ -172,3 +173,18 @@ def test_a_key_is_erased_in_all_its_spellings_whatever_its_fields_are_called(lak
     assert [row["n"] for row in topic.latest().collect()] == [2]
     assert not done.complete and {one.files for one in done.held if "bronze" in one.where} == {1}
     assert erased.digest_sql("u", StringType()).startswith("sha2(concat('u ', to_json(struct(key AS key), map(")
+
+
+def test_a_key_is_not_erased_between_a_change_of_the_rule_and_the_rebuild(lake: Lake) -> None:
+    """The rebuild needs the whole log, and an erasure leaves none."""
+    topic = lake.create_topic("people", key="STRING", value="mail STRING")
+    append(topic, ann="a1", bob="b1")
+    topic.merge()
+    topic.configure({"compaction.strategy": "timestamp"})
+    before = versions(lake.root, "people")
+    with pytest.raises(Refused, match="under the rule offset, the topic now says timestamp.* merge with rebuild") as refused:
+        topic.erase("bob")
+    assert (refused.value.name, versions(lake.root, "people")) == ("RULE_CHANGED", before)
+    topic.merge(rebuild=True)
+    topic.erase("bob")
+    assert people(topic) == {"ann": "a1"}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql.types import StringType
 
-from lakelog import Conflict, Damaged, InvalidConfig, InvalidRequest, Lake, Refused, Topic, TopicNotFound
+from lakelog import Conflict, Damaged, InvalidConfig, InvalidRequest, Lake, LogIncomplete, Refused, Topic, TopicNotFound
 from lakelog.delta import table_properties
 from lakelog.model.records import Types
 from lakelog.operations import create
@@ -56,6 +56,44 @@ def test_another_rule_takes_a_rebuild_once_there_are_rows_and_nothing_before(lak
 
     assert [row["v"] for row in topic.latest().collect()] == [1]
     assert topic.merge().version is None
+
+
+@pytest.mark.long
+def test_the_rule_of_the_latest_table_can_always_be_had_again(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing needs to be computed for it. Two topics are cleaned after they were looked at and before the rule changes: there is no rebuild."""
+    for name in ("t", "u"):
+        topic = lake.create_topic(name, key="STRING", value="STRING", config={"min.cleanable.dirty.ratio": 0})
+        topic.append([{"key": "a", "value": "1"}, {"key": "b", "value": "1"}, {"key": "a", "value": "2"}])
+        topic.roll()
+        topic.append([{"key": "c", "value": "1"}])
+    original = Topic.require_whole_for
+
+    def then_cleaned(topic: Topic, after: dict[str, str]) -> None:
+        original(topic, after)
+        assert topic.clean(force=True).records == 1
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Topic, "require_whole_for", then_cleaned)
+        lake.configure({"log.cleaner.compaction.strategy": "timestamp"})
+    topic = lake.topic("t")
+    topic.append([{"key": "b", "value": "2"}])
+    before = versions(lake.root, "t")
+    with pytest.raises(Refused, match="made under the rule offset, the topic now says timestamp") as changed:
+        topic.merge()
+    assert changed.value.name == "RULE_CHANGED"
+    for verb in (lambda: topic.merge(rebuild=True), topic.repair):
+        with pytest.raises(LogIncomplete, match="Configure the topic back to the rule offset"):
+            verb()
+    with pytest.raises(LogIncomplete):
+        topic.configure({"compaction.strategy": "header", "compaction.strategy.header": "v"})
+    assert versions(lake.root, "t") == before
+
+    topic.configure({"compaction.strategy": "offset"})
+    lake.configure({"log.cleaner.compaction.strategy": None})
+    for name, latest in (("t", {"a": "2", "b": "2", "c": "1"}), ("u", {"a": "2", "b": "1", "c": "1"})):
+        topic = lake.topic(name)
+        topic.merge()
+        assert ({row["key"]: row["value"] for row in topic.latest().collect()}, topic.verify().problems) == (latest, [])
 
 
 def test_a_lakes_default_reaches_the_tables_that_carry_it(lake: Lake) -> None:
