@@ -13,6 +13,7 @@ from lakelog.latest.verify import Snapshots
 from lakelog.log import bronze
 from lakelog.log.tail import LogEnd, log_end
 from lakelog.model.names import absolute_root
+from lakelog.model.ordering import OrderingRule
 from lakelog.model.point_in_time import moment
 from lakelog.model.positions import SnapshotPlace
 from lakelog.model.topic_log import TopicLog
@@ -54,11 +55,16 @@ class LogReading(ABC):
         return [point.place_of(one) for one in registry.entries(log.spark, log.root, log.uuid) if one.rule == rule]
 
     def _place(self, at: Point) -> SnapshotPlace:
-        """A snapshot, by name, silver's version or time."""
+        """A snapshot, by name, silver's version or time; one that was made under another rule is refused."""
         found = point.find(self.log, at)
         if found.entry is not None:
+            bootstrap.require_rule(
+                self.log, OrderingRule.from_json(found.entry.rule), f"the snapshot {found.entry.name or found.entry.id.text}"
+            )
             return point.place_of(found.entry)
-        return bootstrap.place_of(bootstrap.current(self.log)) if found.version is None else bootstrap.at_version(self.log, found.version)
+        if found.version is None:
+            return bootstrap.latest(self.log, bootstrap.current(self.log))
+        return bootstrap.at_version(self.log, found.version)
 
     def _snapshots_held(self) -> Snapshots:
         return Snapshots(self._places(), lambda place: self.rows(place.point))
@@ -200,13 +206,14 @@ class LogReading(ABC):
             Conflict: the topic is being restored or repaired; try again.
             OffsetOutOfRange: the log no longer tells all that came after that snapshot.
             NotFound: there is no such snapshot.
+            Refused: it was made under another ordering rule (RULE_CHANGED); the remedy is named.
             Damaged: latest table and log do not belong together.
 
         Cost: up to three small Spark jobs; rows are read when the frames are evaluated.
         """
         self.refresh()
         held = bootstrap.current(self.log)
-        place = None if snapshot is None else self._place(snapshot)
+        place = bootstrap.latest(self.log, held) if snapshot is None else self._place(snapshot)
         return bootstrap.bootstrap(self.log, self._now(), held, place, lambda found: point.rows_to_read_on(self.log, found.point))
 
     def offset_for(self, at: str | datetime.datetime) -> Position:
@@ -241,6 +248,7 @@ class LogReading(ABC):
             InvalidRequest: the directory holds something else (NOT_EMPTY).
             OffsetOutOfRange: the log no longer tells all that came after that snapshot.
             NotFound: there is no such snapshot.
+            Refused: it was made under another ordering rule (RULE_CHANGED); the remedy is named.
             Conflict: the topic is being restored or repaired.
 
         Cost: the latest table at the snapshot and the log from its end are read and written once; the files are read again for their checksums.

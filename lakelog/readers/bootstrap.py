@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakelog.delta import tables
-from lakelog.errors import Conflict, OffsetOutOfRange
+from lakelog.errors import Conflict, OffsetOutOfRange, Refused
 from lakelog.latest import merge, views
 from lakelog.latest.progress import Progress, progress, stored
 from lakelog.log.tail import LogEnd
 from lakelog.model.log_state import CONFIGURE, TRUNCATE
+from lakelog.model.ordering import OrderingRule
 from lakelog.model.positions import SnapshotPlace, usable
 from lakelog.model.topic_log import TopicLog
 from lakelog.reader_results import Position
@@ -44,16 +45,14 @@ class Bootstrap:
     snapshot: str | None = None
 
 
-def bootstrap(
-    log: TopicLog, end: LogEnd, held: Progress, snapshot: SnapshotPlace | None, rows: Callable[[SnapshotPlace], DataFrame]
-) -> Bootstrap:
+def bootstrap(log: TopicLog, end: LogEnd, held: Progress, place: SnapshotPlace, rows: Callable[[SnapshotPlace], DataFrame]) -> Bootstrap:
     """A snapshot, or the latest table as it is, with its position.
 
     Args:
         log: the topic.
         end: the log's end, read after silver's progress.
         held: silver's progress.
-        snapshot: the one to begin with; None is the latest table.
+        place: the one to begin with.
         rows: gives silver's rows of a snapshot.
 
     Raises:
@@ -70,7 +69,6 @@ def bootstrap(
         )
     merge.require_same_log(log, held, end)
     merge.require_reached(log, held, end)
-    place = place_of(held) if snapshot is None else snapshot
     if not usable({index: tail.state for index, tail in end.tails.items()}, end.ends(), [place]):
         raise OffsetOutOfRange(
             f"{log.name}: {place} does not do for a reader: the log no longer tells all that came after it. Leave it out: the latest table does.",
@@ -86,8 +84,36 @@ def at_version(log: TopicLog, version: int) -> SnapshotPlace:
 
     Raises:
         NotFound: that version cannot be read.
+        Refused: as `require_rule`.
     """
-    return place_of(stored(log.spark, log.silver, version), version)
+    held = stored(log.spark, log.silver, version)
+    if not held.empty:
+        require_rule(log, held.rule, f"version {version} of silver")
+    return place_of(held, version)
+
+
+def latest(log: TopicLog, held: Progress) -> SnapshotPlace:
+    """The latest table as it is, as a snapshot.
+
+    Raises:
+        Refused: it has rows, and was made under another rule (RULE_CHANGED).
+    """
+    if not held.empty:
+        merge.require_rule(log, held)
+    return place_of(held)
+
+
+def require_rule(log: TopicLog, rule: OrderingRule, what: str) -> None:
+    """Refuse a snapshot that was made under another rule than the topic's.
+
+    Raises:
+        Refused: naming both (RULE_CHANGED).
+    """
+    if rule != log.rule:
+        raise Refused(
+            f"{log.name}: {what} was made under the rule {rule}, the topic now says {log.rule}: the log from there on does not give the latest table."
+            " Name a snapshot that was made under the present rule, or none.", name="RULE_CHANGED", expected=str(log.rule), actual=str(rule),
+        )  # fmt: skip
 
 
 def place_of(held: Progress, version: int | None = None) -> SnapshotPlace:
