@@ -139,7 +139,7 @@ class Progress:
 
     @property
     def generation(self) -> int:
-        """How often silver was computed anew."""
+        """How often silver was computed anew; where that count was lost once, from a time in milliseconds on."""
         return int(next(iter(self.controls.values()))["generation"])
 
     @property

@@ -250,7 +250,7 @@ def rebuild(
         known = None
     counts: dict[int, dict[str, int]] = {}
     data = None
-    generation, ours = _generation(log, known or [])
+    generation, ours = _generation(log, known or [], now)
     remembered = silver.remembered(log) if remember and log.rule.versioned and known is not None and ours else None
     if any(end > start[index] for index, end in ends.items()):
         # Where versions are remembered the rank of each winner is needed.
@@ -264,7 +264,7 @@ def rebuild(
         if admit is not None:
             admit(Winners(changes, Step(start, ends, counts), None, places, anew=True))
     carried = remembered is not None and data is not None
-    after = Progress.start(places, counts, rule=log.rule, uuid=log.uuid, generation=generation + 1, remembers=carried)
+    after = Progress.start(places, counts, rule=log.rule, uuid=log.uuid, generation=generation, remembers=carried)
     control = silver.control_frame(log, after, now)
     if known is not None and ours:
         control = _gated(control, tables.read(log.spark, log.silver), fingerprint(known))
@@ -288,9 +288,12 @@ def rebuild(
     return version, Step(start, ends, counts)
 
 
-def _generation(log: TopicLog, known: Sequence[Row]) -> tuple[int, bool]:
-    """How often silver was computed anew by what its control rows say, and whether the table is this topic's."""
+def _generation(log: TopicLog, known: Sequence[Row], now: int) -> tuple[int, bool]:
+    """The number of a silver that is computed anew now, by the control rows of the one before, and whether that is this topic's.
+
+    One more than that one's; where the count is lost, the time in milliseconds, which no count has come to.
+    """
     controls = [json.loads(row["control"]) for row in known]
     properties = table_properties.read(log.spark, log.silver) or {}
     ours = properties.get(IDENTITY) == log.uuid and all(control.get("topic") == log.uuid for control in controls)
-    return max((int(control.get("generation", 0)) for control in controls), default=0), ours
+    return (max(int(control.get("generation", 0)) for control in controls) + 1 if controls and ours else now), ours

@@ -67,6 +67,27 @@ def test_a_snapshot_whose_table_was_lost_is_not_taken_for_another_state(lake: La
 
 
 @pytest.mark.long
+def test_a_latest_table_computed_anew_after_it_was_lost_is_a_new_snapshot(lake: Lake) -> None:
+    """How often it was computed anew before is lost with it: that must not come to the same number."""
+    orders = topic(lake)
+    put(orders, a="1")
+    orders.merge()
+    orders.merge(rebuild=True)
+    for key in ("b", "c"):
+        put(orders, **{key: "1"})
+        orders.merge()
+    old = orders.snapshot("s", keep="90 days")
+    assert orders.silver.path is not None
+    shutil.rmtree(orders.silver.path)
+    orders.merge(rebuild=True)
+    new = orders.snapshot("s")
+    assert (new.created, new.id, new.kept_until) == (True, old.id, old.kept_until) and new.version != old.version
+    assert live(orders, "s") == {"a": "1", "b": "1", "c": "1"}
+    assert not orders.snapshot().created
+    assert len(orders.snapshots()) == 1
+
+
+@pytest.mark.long
 def test_an_epoch_is_never_given_a_second_time(lake: Lake) -> None:
     """The log is brought back by hand to before the restore that began an epoch; a reader and a writer know that epoch."""
     orders = topic(lake)
