@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import operator
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import frames, tables
 from lakelog.delta.commits import carries, carrying, marked, signed
+from lakelog.delta.errors import raised
 from lakelog.delta.lock import LOCKED
 from lakelog.delta.statement import committing, during
 from lakelog.errors import Conflict
 from lakelog.log import withdrawn
-from lakelog.log.guard import state_condition
+from lakelog.log.guard import STATE_MOVED, insisted, state_condition
 from lakelog.log.rows import control_frame, log_rows
 from lakelog.log.state import state_note, state_row
 from lakelog.log.tail import LogEnd
@@ -123,8 +126,41 @@ def cut(
         log.spark.catalog.dropTempView(f"{view}_source")
 
 
+def drop(log: TopicLog, end: LogEnd, segments: Sequence[tuple[int, int]], *, user_metadata: str) -> bool:
+    """Remove whole segments (partition, segment) in one commit, if the log's state is as known: a log that began anew may use them again.
+
+    Returns:
+        False when the state is no longer as known, then nothing was removed: read it again.
+
+    Raises:
+        Conflict: a commit of another writer touched what this one read.
+
+    Cost: one small Spark job over the state rows; no file of the segments is read.
+    """
+    from pyspark.sql import functions as F
+
+    known = {index: end.tails[index] for index, _ in segments}
+    which = [(F.col("partition") == F.lit(index)) & (F.col("segment") == F.lit(segment)) for index, segment in segments]
+    view = f"lakelog_{uuid.uuid4().hex}"
+    log_rows(log).createOrReplaceTempView(view)
+    try:
+        # One row, of which nothing is left where the condition holds: the segments are overwritten by none.
+        row = control_frame(log.spark, log.types, [state_row(tail.state, log.uuid) for tail in known.values()][:1], 0)
+        row.createOrReplaceTempView(f"{view}_row")
+        none = log.spark.sql(f"SELECT * FROM {quoted(f'{view}_row')} WHERE NOT {insisted(quoted(view), known)}")  # noqa: S608
+        tables.replace(none, log.table, reduce(operator.or_, which), user_metadata=user_metadata)
+    except Exception as error:
+        if not raised(error, STATE_MOVED):
+            raise
+        return False
+    finally:
+        log.spark.catalog.dropTempView(view)
+        log.spark.catalog.dropTempView(f"{view}_row")
+    return True
+
+
 def remove(log: TopicLog, where: str, *, user_metadata: str) -> None:
-    """DELETE rows in one commit. Whole segments, named by a condition on partition columns alone, go without a file being read.
+    """DELETE rows in one commit, whatever was committed before: the condition must not hold for rows that came since it was decided.
 
     Raises:
         Conflict: a commit of another writer touched what this one read.

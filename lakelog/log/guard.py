@@ -24,6 +24,9 @@ from lakelog.model.topic_log import TopicLog
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+# The state rows are no longer those known: the statement stops before anything is committed.
+STATE_MOVED = "LAKELOG_STATE_MOVED"
+
 
 def condition(rows: str, log: TopicLog, tails: Mapping[int, Tail], token: Token | None, now: int) -> str:
     """The condition of the INSERT, one scalar subquery over bronze (``rows``) with literal partitions: last records and state rows as known.
@@ -55,6 +58,14 @@ def state_condition(rows: str, log: TopicLog, tails: Mapping[int, Tail]) -> str:
     """The condition of a change of state: the newest state rows of these partitions are as known. Appends in flight conflict with the change."""
     return (
         f"(SELECT if({_gone(log)}, CAST(raise_error('{LOG_GONE}') AS BOOLEAN), {_states_hold(tails)})"  # noqa: S608
+        f" FROM {rows} WHERE partition IN ({', '.join(map(str, tails))}) AND segment = {STATE_SEGMENT})"
+    )
+
+
+def insisted(rows: str, tails: Mapping[int, Tail]) -> str:
+    """`state_condition` as a condition that holds, or stops the statement with `STATE_MOVED`: for one that removes without a row to write."""
+    return (
+        f"(SELECT if(coalesce({_states_hold(tails)}, false), true, CAST(raise_error('{STATE_MOVED}') AS BOOLEAN))"  # noqa: S608
         f" FROM {rows} WHERE partition IN ({', '.join(map(str, tails))}) AND segment = {STATE_SEGMENT})"
     )
 

@@ -235,9 +235,10 @@ def remove_below(log: TopicLog, end: LogEnd, identity: str) -> int:
         parts = _below(log, end, starts)
         text = note("truncate", id=identity, checked=end.version, ends=end.ends())
         try:
-            whole = [f"(partition = {one.partition} AND segment = {one.segment})" for one in parts if one.whole]
-            if whole:
-                cut.remove(log, " OR ".join(whole), user_metadata=text)
+            whole = [(one.partition, one.segment) for one in parts if one.whole]
+            if whole and not cut.drop(log, end, whole, user_metadata=text):
+                end = log_end(log, pin=True)
+                continue
             rest = {
                 one.partition for one in parts if not one.whole and (one.records or starts[one.partition] < end.tails[one.partition].end)
             }
@@ -253,9 +254,13 @@ def remove_below(log: TopicLog, end: LogEnd, identity: str) -> int:
 
 
 def _rest(end: LogEnd, partitions: Sequence[int]) -> str:
-    """The rows below the log starts, but for the batch row of a partition's last append."""
+    """The rows below the log starts, but for the batch row of a partition's last append.
+
+    A restore may have begun the log anew below these starts meanwhile: what was appended since is of a later epoch.
+    """
     each = [
         f"(partition = {index} AND segment < {end.tails[index].state.start} AND offset < {end.tails[index].state.start}"
+        f" AND epoch <= {end.tails[index].state.epoch}"
         f" AND NOT (control IS NOT NULL AND offset = {end.tails[index].end - 1}))"
         for index in partitions
     ]
