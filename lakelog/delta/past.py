@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakelog.delta.commits import carrying, signed
+from lakelog.delta.commits import carrying, signed, version_with
 from lakelog.delta.statement import committing, during, interpreted
 from lakelog.delta.tables import as_of, door
 from lakelog.model.names import TableRef
@@ -37,17 +37,22 @@ def ages(spark: SparkSession, table: TableRef) -> dict[int, int]:
     return {int(row["version"]): int(row["age"]) for row in rows}
 
 
-def restore(spark: SparkSession, table: TableRef, version: int) -> None:
-    """RESTORE a table to a version: rows, columns and properties. Where it is as it was then, there may be no commit.
+def restore(spark: SparkSession, table: TableRef, version: int) -> int | None:
+    """RESTORE a table to a version: rows, columns and properties; whatever another writer committed before the statement began is taken back too.
+
+    Returns:
+        The version of the commit. None where there is none, as the table is as it was then, or where the session cannot sign it (serverless).
 
     Raises:
         NotFound: that version, or a file of it, is no more; the table is as it was.
         Conflict: another writer committed meanwhile; the table is as it was.
 
-    Cost: the lists of files of two versions are compared; no data file is read or written.
+    Cost: the lists of files of two versions are compared; no data file is read or written; one look at the newest commit.
     """
-    with committing(spark, table), door(table), during(spark, BEYOND_RETENTION):
+    sign = signed(None)
+    with committing(spark, table), door(table), during(spark, {**BEYOND_RETENTION, **carrying(sign)}):
         spark.sql(f"RESTORE TABLE {table.sql()} TO VERSION AS OF {int(version)}").collect()
+        return version_with(spark, table, sign)
 
 
 def files(rows: DataFrame) -> list[str]:

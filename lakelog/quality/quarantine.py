@@ -58,12 +58,13 @@ def broken_rules(log: TopicLog) -> list[str]:
         return sorted(row["rule"] for row in kept.collect())
 
 
-def put(log: TopicLog, leave: Mapping[int, int], *, source: str, now: int) -> None:
+def put(log: TopicLog, leave: Mapping[int, int], *, before: int, source: str, now: int) -> None:
     """Copy the log's records at and beyond an offset of each partition into the quarantine; again with the same source, and nothing changes.
 
     Args:
         log: the topic's log.
         leave: partition to the first offset.
+        before: the epoch that begins without them; who comes late finds the log cut, and what was appended since is of this one.
         source: what takes them out of the log, by an identity of its own.
         now: the time in milliseconds.
 
@@ -78,7 +79,7 @@ def put(log: TopicLog, leave: Mapping[int, int], *, source: str, now: int) -> No
     found = tables.read(log.spark, log.table).filter(
         F.col("partition").isin(sorted(leave)) & (F.col("segment") >= 0) & (F.col("offset") >= min(leave.values()))
     )
-    found = found.filter(F.col("control").isNull() & (F.col("offset") >= first))
+    found = found.filter(F.col("control").isNull() & (F.col("offset") >= first) & (F.col("epoch") < before))
     value = shaped(F.col("value"), found.schema["value"].dataType, log.types.value).alias("value")
     record = [value if name == "value" else F.col(name) for name in RECORD_COLUMNS]
     tables.merge(

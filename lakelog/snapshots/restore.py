@@ -98,7 +98,7 @@ def carry_out(log: TopicLog, end: LogEnd, intent: Intent, *, now: int) -> None:
     order = Order.of(intent)
     if order.epoch is not None and end.epoch < order.epoch:
         leave = {index: one.leave for index, one in order.cuts.items() if one.leave < end.tails[index].end}
-        quarantine.put(log, leave, source=f"restore {intent.id}", now=now)
+        quarantine.put(log, leave, before=order.epoch, source=f"restore {intent.id}", now=now)
         _cut(log, order, intent, now=now)
     _bring_back(log, order, intent, now=now)
     state.close(log, intent, now=now)
@@ -135,12 +135,15 @@ def _cut(log: TopicLog, order: Order, intent: Intent, *, now: int) -> None:
 def _bring_back(log: TopicLog, order: Order, intent: Intent, *, now: int) -> None:
     """Silver: as it was, with the properties and columns that the topic has now, and fenced."""
     for _ in range(ATTEMPTS):
+        # Silver before the intent: while that is open, nobody has gone on from a finished restore, so all that comes after one is of a later version.
+        version = _version(log)
         still = log_end(log).intent
         if _restored(log) == intent.id or still is None or still.id != intent.id:
             return
         try:
             wanted = _wanted(log, order)
-            _overwrite(log, order)
+            if not _stands(log, version, _overwrite(log, order), now=now):
+                continue
             erased.sweep(log.spark, log.silver, log.uuid, erased.entries(log.spark, log.root, log.uuid))
             properties = {**silver.table_settings(log), **silver.delta_properties(log.config, keeping.kept_ms(log, now=now))}
             held = table_properties.read(log.spark, log.silver) or {}
@@ -161,6 +164,28 @@ def _bring_back(log: TopicLog, order: Order, intent: Intent, *, now: int) -> Non
     raise Conflict(f"{log.name}: other writers kept silver from being restored. Try again: any writing command goes on with it.")
 
 
+def _version(log: TopicLog) -> int:
+    """Silver's version; -1 where it is gone."""
+    try:
+        return int(tables.history(log.spark, log.silver, 1)[0]["version"])
+    except NotFound:
+        return -1
+
+
+def _stands(log: TopicLog, before: int, made: int | None, *, now: int) -> bool:
+    """Whether the commit that brought silver back follows the version that was looked at. Else it is taken back: another came first.
+
+    Delta has no condition for a RESTORE. What came first may be a merge after the restore, which somebody else has finished.
+    """
+    if made is None or made == before + 1:
+        return True
+    past.restore(log.spark, log.silver, made - 1)
+    held = stored(log.spark, log.silver)
+    # As a RESTORE of lakelog's, not one by hand.
+    upsert.write_progress(log, held, held, now=now)
+    return False
+
+
 def _restored(log: TopicLog) -> str | None:
     try:
         return progress(log.spark, log.silver, from_rows=True).restore
@@ -174,13 +199,13 @@ def _wanted(log: TopicLog, order: Order) -> Progress:
     return stored(log.spark, copy) if copy is not None else control_of(log, past.kept_version(log.spark, log.silver, order.version))
 
 
-def _overwrite(log: TopicLog, order: Order) -> None:
+def _overwrite(log: TopicLog, order: Order) -> int | None:
+    """Silver as the state was; the version of the commit."""
     copy = copy_table(log, order.copy)
     if copy is None:
         return past.restore(log.spark, log.silver, order.version)
     rows = tables.read(log.spark, copy)
     try:
-        tables.overwrite(rows, log.silver, partitioned_by=("bucket",))
+        return tables.overwrite(rows, log.silver, partitioned_by=("bucket",))
     except NotFound:
-        tables.create(rows, log.silver, partitioned_by=("bucket",), properties=silver.table_settings(log))
-    return None
+        return tables.create(rows, log.silver, partitioned_by=("bucket",), properties=silver.table_settings(log))
