@@ -14,7 +14,7 @@ import itertools
 import json
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from lakelog.delta import frames, past, table_properties, tables
@@ -191,15 +191,28 @@ def carry_out(log: TopicLog, end: LogEnd, intent: Intent, *, now: int) -> None:
 
 
 def _snapshots(log: TopicLog, target: Target) -> None:
-    """Snapshots that hold the key become tables of their own without it; the copies that held it go."""
+    """Snapshots that hold the key become tables of their own without it; the copies that held it go.
+
+    Raises:
+        Conflict: the registry changed again and again.
+    """
     made: dict[tuple[int, str | None], str] = {}
-    for one in _holding(log, target):
-        place = (one.version, one.copy)
-        if place not in made:
-            text = f"{one.uuid} {one.id.text} {one.version} {one.copy} {target.digest}"
-            made[place] = f"{maintain.COPY}{hashlib.sha256(text.encode()).hexdigest()[:12]}"
-            maintain.copy(log, one, TableRef.of(log.root, log.name, made[place]))
-        registry.change(log.spark, log.root, replace(one, copy=made[place]))
+    for _ in range(ATTEMPTS):
+        stale = False
+        for one in _holding(log, target):
+            place = (one.version, one.copy)
+            if place not in made:
+                text = f"{one.uuid} {one.id.text} {one.version} {one.copy} {target.digest}"
+                made[place] = f"{maintain.COPY}{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+                maintain.copy(log, one, TableRef.of(log.root, log.name, made[place]))
+            # It may be in another table, or of another state, or gone by now: looked at again.
+            stale |= not registry.copied(log.spark, log.root, one, made[place])
+        if not stale:
+            break
+    else:
+        raise Conflict(
+            f"{log.name}: others kept the snapshots from being written. Try again: any writing command goes on with the erasure."
+        )
     needed = {one.copy for one in registry.entries(log.spark, log.root, log.uuid)}
     for _, name in made:
         if name is not None and name not in needed:

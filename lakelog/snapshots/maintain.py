@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 
 from lakelog.delta import filesystem, past, table_properties, tables
 from lakelog.delta.lock import held
@@ -97,11 +96,10 @@ def promote(log: TopicLog, *, now: int) -> list[str]:
         # A copy that was cut off before a key was erased is not taken for this one.
         text = f"{one.uuid} {one.id.text} {one.version} {len(erased.entries(log.spark, log.root, log.uuid)) or ''}".rstrip()
         try:
-            _own_table(log, one, text)
+            if _own_table(log, one, text):
+                done.append(one.name or one.id.text)
         except NotFound as error:
             logging.getLogger("lakelog").warning("%s", error)
-            continue
-        done.append(one.name or one.id.text)
     return done
 
 
@@ -121,10 +119,10 @@ def leave_out_erased(log: TopicLog, name: str | None) -> None:
                     _own_table(log, one, f"{one.uuid} {one.id.text} {one.version} {len(gone)}")
 
 
-def _own_table(log: TopicLog, one: Entry, text: str) -> None:
+def _own_table(log: TopicLog, one: Entry, text: str) -> bool:
     name = f"{COPY}{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     copy(log, one, TableRef.of(log.root, log.name, name))
-    registry.change(log.spark, log.root, replace(one, copy=name), when="t.copy IS NULL")
+    return registry.copied(log.spark, log.root, one, name)
 
 
 def copy(log: TopicLog, one: Entry, table: TableRef) -> None:

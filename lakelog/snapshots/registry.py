@@ -17,7 +17,7 @@ from lakelog.delta.statement import interpreted
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION
 from lakelog.errors import Conflict, NotFound
 from lakelog.model.config import did_you_mean
-from lakelog.model.names import TableRef
+from lakelog.model.names import TableRef, literal
 from lakelog.model.point_in_time import TIME
 from lakelog.model.records import as_datetime
 from lakelog.model.snapshot_id import Kept, SnapshotId
@@ -32,6 +32,10 @@ COLUMNS = (
 )
 # What an entry is made of, but for its times.
 READ = ("topic", "uuid", "name", "epoch", "ends", "version", "generation", "rule", "note", "copy", "automatic")
+# Where its state is.
+STATE = ("version", "generation", "rule", "form", "copy")
+# Of two snapshots of one name, deleted and taken again, they are the same one.
+SAME = "t.created_at = s.created_at"
 ATTEMPTS = 20
 
 
@@ -39,8 +43,8 @@ ATTEMPTS = 20
 class Entry:
     """A row: a topic's snapshot under one name, or without one.
 
-    ``topic`` and ``uuid``: whose it is. ``version``: silver's. ``generation``: how often silver had been computed anew. ``copy``: the name of
-    the table that it was copied to (``snapshot_…``), None where it is a version of silver. Times are milliseconds.
+    ``topic`` and ``uuid``: whose it is. ``version``: silver's. ``generation``: silver's (`Progress.generation`). ``copy``: the name of the
+    table that it was copied to (``snapshot_…``), None where it is a version of silver. Times are milliseconds.
     """
 
     topic: str
@@ -172,23 +176,46 @@ def add(spark: SparkSession, root: str, entry: Entry) -> bool:
     return _merged(spark, root, [entry], "WHEN NOT MATCHED THEN INSERT *")
 
 
-def change(spark: SparkSession, root: str, *changed: Entry, when: str = "") -> None:
-    """Write entries anew whose keys are there; those that were deleted meanwhile stay so. Cost and errors as `add`.
+def change(spark: SparkSession, root: str, *changed: Entry, when: str, columns: Sequence[str] = ()) -> bool:
+    """Give entries that are there other ``columns``, and the later of two ends of their keep; what others write meanwhile in the rest stays.
 
     Args:
         spark: the session.
         root: the lake.
         changed: the entries.
-        when: a condition on the row that is there (``t``) and the new one (``s``); others stay.
+        when: a condition on the row that is there (``t``) and the new one (``s``); others stay, as those do that were deleted meanwhile.
+        columns: those to be written.
+
+    Returns:
+        Whether any was written. Cost and errors as `add`.
     """
-    if changed:
-        _merged(spark, root, changed, f"WHEN MATCHED{f' AND {when}' if when else ''} THEN UPDATE SET *")
+    if not changed:
+        return False
+    values = ", ".join([f"t.{name} = s.{name}" for name in columns] + ["t.kept_until = greatest(t.kept_until, s.kept_until)"])
+    return _merged(spark, root, changed, f"WHEN MATCHED AND {SAME} AND {when} THEN UPDATE SET {values}")
 
 
-def remove(spark: SparkSession, root: str, gone: Sequence[Entry]) -> None:
-    """Take entries out; those that are not there are passed over. Cost and errors as `add`."""
+def keep_longer(spark: SparkSession, root: str, entry: Entry) -> bool:
+    """Keep an entry that is there until its ``kept_until``. Returns False where it was deleted, or kept as long, meanwhile."""
+    return change(spark, root, entry, when="t.kept_until < s.kept_until")
+
+
+def put_in_place(spark: SparkSession, root: str, *changed: Entry) -> bool:
+    """Put a state of a silver that was computed anew in the place of an older one's. Returns False where no entry was of an older one."""
+    return change(spark, root, *changed, when="t.generation < s.generation", columns=STATE)
+
+
+def copied(spark: SparkSession, root: str, before: Entry, name: str) -> bool:
+    """Say that an entry's state is in a table of its own. Returns False where it is no longer where it was ``before``."""
+    held = "NULL" if before.copy is None else literal(before.copy)
+    same = f"t.version = s.version AND t.generation = s.generation AND t.copy <=> {held}"
+    return change(spark, root, replace(before, copy=name), when=same, columns=("form", "copy"))
+
+
+def remove(spark: SparkSession, root: str, gone: Sequence[Entry], *, as_known: bool = False) -> None:
+    """Take entries out; those that are not there are passed over, ``as_known`` also those whose keep was extended. Cost and errors as `add`."""
     if gone:
-        _merged(spark, root, gone, "WHEN MATCHED AND t.created_at = s.created_at THEN DELETE")
+        _merged(spark, root, gone, f"WHEN MATCHED AND {SAME}{' AND t.kept_until <=> s.kept_until' if as_known else ''} THEN DELETE")
 
 
 def forget(spark: SparkSession, root: str, uuid: str) -> None:

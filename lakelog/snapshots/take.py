@@ -68,12 +68,15 @@ def take(
                 name="SNAPSHOT_EXISTS", expected=entry.id.text, actual=mine.id.text,
             )  # fmt: skip
         if mine is not None:
-            return _again(log, mine, entry, now=now)
+            found = _again(log, mine, entry, now=now)
+            if found is not None:
+                return found
+            continue
         if name is not None:
             keeping.raise_for(log, [entry], now=now)
         if registry.add(log.spark, log.root, entry):
             created = not same or any(_is_older(one, entry) for one in same)
-            registry.change(log.spark, log.root, *[_replaced(one, entry) for one in same if _is_older(one, entry)])
+            registry.put_in_place(log.spark, log.root, *[_replaced(one, entry) for one in same if _is_older(one, entry)])
             return entry.result(log.root, created=created)
     raise Refused(f"{log.name}: the registry changed {ATTEMPTS} times while the snapshot was taken. Nothing was created; try again.")
 
@@ -104,8 +107,8 @@ def _below(log: TopicLog, entry: Entry, end: LogEnd, partition: int) -> Snapshot
 
 
 def _is_older(one: Entry, new: Entry) -> bool:
-    """Whether an entry of the same end offsets was made before silver was computed anew, or under another rule."""
-    return (one.rule, one.generation) != (new.rule, new.generation) and new.generation > one.generation
+    """Whether an entry of the same end offsets was made before silver was computed anew."""
+    return new.generation > one.generation
 
 
 def _replaced(one: Entry, new: Entry) -> Entry:
@@ -113,15 +116,19 @@ def _replaced(one: Entry, new: Entry) -> Entry:
     return replace(one, version=new.version, generation=new.generation, rule=new.rule, copy=None)
 
 
-def _again(log: TopicLog, mine: Entry, asked: Entry, *, now: int) -> Snapshot:
-    """The snapshot that is there already; kept as long as either call asked, and replaced where silver was computed anew since."""
-    after = _replaced(mine, asked) if _is_older(mine, asked) else mine
-    after = registry.kept_longer(after, asked.kept_until)
+def _again(log: TopicLog, mine: Entry, asked: Entry, *, now: int) -> Snapshot | None:
+    """The snapshot that is there already; kept as long as either call asked, and replaced where silver was computed anew since.
+
+    None where the registry changed meanwhile: it may have been deleted.
+    """
+    older = _is_older(mine, asked)
+    after = registry.kept_longer(_replaced(mine, asked) if older else mine, asked.kept_until)
     if after != mine:
         keeping.raise_for(log, [after], now=now)
-        same = "" if _is_older(mine, asked) else "t.copy <=> s.copy"
-        registry.change(log.spark, log.root, after, when=same)
-    return after.result(log.root, created=_is_older(mine, asked))
+        write = registry.put_in_place if older else registry.keep_longer
+        if not write(log.spark, log.root, after):
+            return None
+    return after.result(log.root, created=older)
 
 
 def automatically(log: TopicLog, merged: Merged, end: LogEnd, *, now: int) -> Merged:

@@ -153,8 +153,11 @@ class SnapshotVerbs:
             retention_ms=config.number("snapshot.retention.ms"), count=config.number("snapshot.retention.count"),
         )  # fmt: skip
         gone = [one for one in held if one.key in keys]
-        if not dry_run:
-            self._remove(gone)
+        if gone and not dry_run:
+            self._remove(gone, as_known=True)
+            # What was kept longer meanwhile, by another caller, stays.
+            stays = {(one.key, one.created) for one in registry.entries(self.log.spark, self.log.root, self.log.uuid)}
+            gone = [one for one in gone if (one.key, one.created) not in stays]
         return [SnapshotDeleted(self.name, one.id.text, one.name, dry_run) for one in gone]
 
     def _stands_on(self, entry: Entry, end: LogEnd) -> str | None:
@@ -171,9 +174,9 @@ class SnapshotVerbs:
             " compute it anew, until the next one is taken"
         )
 
-    def _remove(self, gone: Sequence[Entry]) -> None:
+    def _remove(self, gone: Sequence[Entry], *, as_known: bool = False) -> None:
         """Take entries out of the registry, and in a catalog the copies that nothing needs any more; under a path `maintain` finds those."""
-        registry.remove(self.log.spark, self.log.root, gone)
+        registry.remove(self.log.spark, self.log.root, gone, as_known=as_known)
         copies = {one.copy for one in gone if one.copy is not None} if self.log.table.path is None else set()
         if copies:
             copies -= {one.copy for one in registry.entries(self.log.spark, self.log.root, self.log.uuid)}
