@@ -251,7 +251,9 @@ def _log(log: TopicLog, target: Target, intent: Intent, *, now: int) -> None:
         }
         if states and not state.change_state(log, end, states, ERASE, now=now):
             continue
-        where = f"partition IN ({', '.join(map(str, sorted(found)))}) AND segment >= 0 AND control IS NULL"
+        # What was appended since is new, whoever finishes the erasure: it lies behind what was found, or is of a later epoch.
+        places = " OR ".join(f"(partition = {index} AND offset <= {last})" for index, (_, last) in sorted(found.items()))
+        where = f"({places}) AND segment >= 0 AND epoch <= {end.epoch} AND control IS NULL"
         try:
             cut.remove(
                 log, f"{where} AND {digest_sql(log.uuid, log.types.key)} = '{target.digest}'",

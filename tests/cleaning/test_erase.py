@@ -15,10 +15,11 @@ from lakelog.delta import tables
 from lakelog.errors import GateFailed, InvalidRequest, OffsetOutOfRange, Refused
 from lakelog.latest import erased
 from lakelog.model.names import TableRef
-from lakelog.operations import quotes
+from lakelog.operations import erase, quotes
 from lakelog.running.run import run
 from tests.conftest import Clock
 from tests.quality.folders import rows, stock, write
+from tests.readers.test_late_truncation import late
 from tests.tables import versions
 
 DAY = 86_400_000
@@ -189,3 +190,16 @@ def test_a_key_is_not_erased_between_a_change_of_the_rule_and_the_rebuild(lake: 
     topic.merge(rebuild=True)
     topic.erase("bob")
     assert people(topic) == {"ann": "a1"}
+
+
+@pytest.mark.long
+def test_a_late_erasure_removes_no_record_that_was_appended_since(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another writer has finished it, and the key is appended anew."""
+    topic = lake.create_topic("people", key="STRING", value="mail STRING")
+    append(topic, ann="a1", bob="b1")
+    topic.merge()
+    late(monkeypatch, erase.cut, "remove", lambda: append(lake.topic("people"), ann="new"))
+    topic.erase("ann")
+    assert [(row["key"], row["offset"]) for row in topic.read().collect()] == [("bob", 1), ("ann", 2)]
+    topic.merge()
+    assert people(topic) == {"ann": "new", "bob": "b1"}
