@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import operator
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import frames, tables
@@ -26,7 +24,7 @@ from lakelog.model.names import quoted
 from lakelog.model.topic_log import TopicLog
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 MOST = 2**63 - 1
 Range = tuple[int, int, int, int, int, str | None]
@@ -140,7 +138,10 @@ def drop(log: TopicLog, end: LogEnd, segments: Sequence[tuple[int, int]], *, use
     from pyspark.sql import functions as F
 
     known = {index: end.tails[index] for index, _ in segments}
-    which = [(F.col("partition") == F.lit(index)) & (F.col("segment") == F.lit(segment)) for index, segment in segments]
+    by_partition: dict[int, list[int]] = {}
+    for index, segment in sorted(segments):
+        by_partition.setdefault(index, []).append(segment)
+    which = [(F.col("partition") == F.lit(index)) & F.col("segment").isin(bases) for index, bases in by_partition.items()]
     view = f"lakelog_{uuid.uuid4().hex}"
     log_rows(log).createOrReplaceTempView(view)
     try:
@@ -148,7 +149,7 @@ def drop(log: TopicLog, end: LogEnd, segments: Sequence[tuple[int, int]], *, use
         row = control_frame(log.spark, log.types, [state_row(tail.state, log.uuid) for tail in known.values()][:1], 0)
         row.createOrReplaceTempView(f"{view}_row")
         none = log.spark.sql(f"SELECT * FROM {quoted(f'{view}_row')} WHERE NOT {insisted(quoted(view), known)}")  # noqa: S608
-        tables.replace(none, log.table, reduce(operator.or_, which), user_metadata=user_metadata)
+        tables.replace(none, log.table, _any(which), user_metadata=user_metadata)
     except Exception as error:
         if not raised(error, STATE_MOVED):
             raise
@@ -157,6 +158,14 @@ def drop(log: TopicLog, end: LogEnd, segments: Sequence[tuple[int, int]], *, use
         log.spark.catalog.dropTempView(view)
         log.spark.catalog.dropTempView(f"{view}_row")
     return True
+
+
+def _any(conditions: Sequence[Column]) -> Column:
+    """Whether one of the conditions holds; of little depth, however many there are: Connect and Delta's parser take it apart by recursion."""
+    if len(conditions) == 1:
+        return conditions[0]
+    middle = len(conditions) // 2
+    return _any(conditions[:middle]) | _any(conditions[middle:])
 
 
 def remove(log: TopicLog, where: str, *, user_metadata: str) -> None:
