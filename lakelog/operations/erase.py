@@ -253,7 +253,7 @@ def _log(log: TopicLog, target: Target, intent: Intent, *, now: int) -> None:
             continue
         # What was appended since is new, whoever finishes the erasure: it lies behind what was found, or is of a later epoch.
         places = " OR ".join(f"(partition = {index} AND offset <= {last})" for index, (_, last) in sorted(found.items()))
-        where = f"({places}) AND segment >= 0 AND epoch <= {end.epoch} AND control IS NULL"
+        where = f"partition IN ({', '.join(map(str, sorted(found)))}) AND ({places}) AND segment >= 0 AND epoch <= {end.epoch} AND control IS NULL"
         try:
             cut.remove(
                 log, f"{where} AND {digest_sql(log.uuid, log.types.key)} = '{target.digest}'",
