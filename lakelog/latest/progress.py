@@ -163,13 +163,14 @@ def _mark(place: LogPlace, common: Mapping[str, Any], counts: Mapping[str, int])
     return Mark(place.end - 1, place.epoch, json.dumps({**common, "batch": place.batch, "counts": dict(counts)}, sort_keys=True))
 
 
-def progress(spark: SparkSession, table: TableRef, *, from_rows: bool = False) -> Progress:
+def progress(spark: SparkSession, table: TableRef, *, from_rows: bool = False, passing_over: Sequence[int] = ()) -> Progress:
     """How far silver is, by its newest commit; by its control rows where that is not a merge. Cost: one small Spark job, else four.
 
     Args:
         spark: the session.
         table: silver.
         from_rows: do not believe the newest commit's note.
+        passing_over: versions that are no RESTOREs by hand.
 
     Raises:
         Damaged: there is no silver, there are no control rows, or two for a partition.
@@ -181,7 +182,8 @@ def progress(spark: SparkSession, table: TableRef, *, from_rows: bool = False) -
     noted, version = noted_progress(newest), int(newest["version"])
     if noted is not None and not from_rows:
         return noted
-    by_hand = noted is None and _restored_since_noted(tables.history(spark, table, LOOK_BACK))
+    rows = tables.history(spark, table, LOOK_BACK) if noted is None else []
+    by_hand = _restored_since_noted([row for row in rows if row["version"] not in passing_over])
     return Progress(stored(spark, table, version).marks, version, by_hand)
 
 

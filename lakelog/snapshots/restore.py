@@ -175,13 +175,17 @@ def _version(log: TopicLog) -> int:
 def _stands(log: TopicLog, before: int, made: int | None, *, now: int) -> bool:
     """Whether the commit that brought silver back follows the version that was looked at. Else it is taken back: another came first.
 
-    Delta has no condition for a RESTORE. What came first may be a merge after the restore, which somebody else has finished.
+    Delta has no condition for a RESTORE. What came first may be a merge after the restore, which somebody else has finished. So may what comes
+    before this one is taken back: then that is taken back in turn, until nothing stood between.
     """
-    if made is None or made == before + 1:
+    own: list[int] = []
+    while made is not None and made != before + 1:
+        own.append(made)
+        before, made = made, past.restore(log.spark, log.silver, made - 1)
+    if not own:
         return True
-    past.restore(log.spark, log.silver, made - 1)
-    held = stored(log.spark, log.silver)
-    # As a RESTORE of lakelog's, not one by hand.
+    # Not by hand, unless the state that is there again was.
+    held = progress(log.spark, log.silver, from_rows=True, passing_over=[*own, *([made] if made is not None else [])])
     upsert.write_progress(log, held, held, now=now)
     return False
 
