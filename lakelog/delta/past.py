@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakelog.delta.commits import carrying, signed, version_with
+from lakelog.delta.commits import carries, carrying, signed, version_with
 from lakelog.delta.statement import committing, during, interpreted
 from lakelog.delta.tables import as_of, door
 from lakelog.model.names import TableRef
@@ -52,7 +52,7 @@ def restore(spark: SparkSession, table: TableRef, version: int) -> int | None:
     sign = signed(None)
     with committing(spark, table), door(table), during(spark, {**BEYOND_RETENTION, **carrying(sign)}):
         spark.sql(f"RESTORE TABLE {table.sql()} TO VERSION AS OF {int(version)}").collect()
-        return version_with(spark, table, sign)
+        return version_with(spark, table, sign) if carries(spark, sign) else None
 
 
 def files(rows: DataFrame) -> list[str]:
