@@ -109,11 +109,11 @@ def names_rows(said: Mapping[str, Any]) -> bool:
 
 
 def note_before(history: Callable[[int], Sequence[Row]], version: int) -> dict[str, Any]:
-    """The newest note before a version that names rows; where none does, the newest note, empty where there is none."""
+    """The newest note before a version that names rows, or, of an older lakelog, an epoch; else the newest note, empty where there is none."""
     found: list[dict[str, Any]] = []
     for most in (LOOK_BACK, WHOLE_HISTORY):
         found = [said for row in history(most) if row["version"] < version and (said := noted(row))]
-        named = next((said for said in found if names_rows(said)), None)
+        named = next((said for said in found if names_rows(said) or "epoch" in said), None)
         if named is not None:
             return named
     return found[0] if found else {}

@@ -64,6 +64,7 @@ A, B = append(1, "a", end=3), append(2, "b", end=5)
 # A restore to behind a, then an append that ends where b did.
 CUT = commit(3, "MERGE", kind="restore", epoch=1, state=[0, "cut"], ends={"0": 3})
 Z = append(4, "z", end=5)
+OLD_CUT = commit(3, "MERGE", kind="restore", epoch=1, ends={"0": 3})
 MAINTAINED = commit(3, "OPTIMIZE", kind="maintain", ends={"0": 3})
 
 
@@ -79,6 +80,9 @@ MAINTAINED = commit(3, "OPTIMIZE", kind="maintain", ends={"0": 3})
         # The note of a commit that gives no offsets may be of an end that was read before the append.
         ([A, B, MAINTAINED], log_of("b", end=5), True),
         ([A, B, MAINTAINED], log_of("a", end=3), False),
+        # The restore of an older lakelog names no rows, but the epoch that it began.
+        ([A, B, OLD_CUT], log_of("a", end=3, epoch=1), True),
+        ([A, B, OLD_CUT], log_of("b", end=5), False),
     ],
 )
 def test_a_restore_to_a_time_is_judged_by_the_newest_rows_before_it(
