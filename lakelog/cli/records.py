@@ -64,8 +64,7 @@ def append(
         return running.append_from(call, topic, source or [], said(format=format) | written, mirror=mirror, decode=decode)
     if bulk and (expected or token or epoch is not None or "-" in files):
         raise InvalidRequest("--bulk names its chunks and expects their offsets itself: no --token, --expected-offset, --epoch or -.")
-    if "-" in files and call.in_shell:
-        raise InvalidRequest("Standard input is the shell's: name a file.")
+    call.require_input_free(files)
     require_files(files, format)
     with problems_to(problems) as listed:
         lake = call.lake([topic], writing=True)

@@ -51,6 +51,7 @@ def create(
             raise InvalidRequest("--key-columns and --dry-run go with --like FILE.")
         lake = call.lake(creating=True)
     else:
+        call.require_input_free([like])
         require_files([like], format)
         lake = call.lake(creating=True)
         names = [name.strip() for name in (key_columns or "").split(",") if name.strip()]

@@ -99,10 +99,14 @@ class Call:
         else:
             text(result)
 
-    @property
-    def in_shell(self) -> bool:
-        """Whether it is a statement of a shell, whose standard input is not the command's."""
-        return not self.signals.ends_session
+    def require_input_free(self, files: Sequence[str]) -> None:
+        """Refuse standard input as a file in a statement of a shell: it is the shell's.
+
+        Raises:
+            InvalidRequest: naming the remedy.
+        """
+        if "-" in files and not self.signals.ends_session:
+            raise InvalidRequest("Standard input is the shell's: name a file.")
 
     @property
     def asks(self) -> bool:

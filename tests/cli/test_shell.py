@@ -64,7 +64,7 @@ def test_verbs_and_queries_are_told_apart(line: str, called: list[str]) -> None:
 
 
 def test_standard_input_is_the_shells(cli: Callable[..., Answer], tmp_path: Path) -> None:
-    for line in ("append orders -", "append orders --null - -"):
+    for line in ("append orders -", "append orders --null - -", "topic create t --like - --format csv"):
         answer = cli(f"--root {tmp_path}/lake shell", stdin=f"{line}\nhelp\n")
         assert (answer.code, answer.out) == (2, "")
         assert "(INVALID_REQUEST): Standard input is the shell's: name a file." in answer.err
