@@ -56,11 +56,13 @@ def allowed(end: LogEnd, wanted: Mapping[int, int], held: Held) -> Moves:
     return Moves(starts, blocked)
 
 
-def move(log: TopicLog, starts: Mapping[int, int], merged: Mapping[int, int], *, now: int) -> int:
+def move(log: TopicLog, end: LogEnd, starts: Mapping[int, int], merged: Mapping[int, int], *, now: int) -> int:
     """Give partitions their new log starts, then remove what lies below. What is there of records below an earlier start goes too.
 
     Args:
         log: the topic.
+        end: the log's end for which the starts were decided; ``merged`` was read after it. A start holds for these states alone: after a restore
+            the same offset may lie beyond the log's end, or be that of another record.
         starts: partition to its log start.
         merged: partition to the offset up to which the latest table is.
         now: the time in milliseconds.
@@ -69,25 +71,30 @@ def move(log: TopicLog, starts: Mapping[int, int], merged: Mapping[int, int], *,
         How many records went.
 
     Raises:
-        Conflict: other writers were first again and again, or appended what would go and is not merged yet. Nothing was changed.
+        Conflict: other writers changed the log's state since ``end``, were first again and again, or appended what would go and is not merged
+            yet. Nothing was changed.
 
     Cost: a small file per partition; then as the removal of a truncation.
     """
     if any(start > merged[index] for index, start in starts.items()):
         raise Conflict(f"{log.name}: records were appended meanwhile that are not merged yet. Nothing was changed; try again.")
+    state.require_writable(log, end)
+    states = {
+        index: tail.state.next(
+            uuid.uuid4().hex, start=starts[index], cleaned=max(tail.state.cleaned, starts[index]),
+            deletes_from=max(tail.state.deletes_from, starts[index]),
+        )
+        for index, tail in end.tails.items()
+        if starts[index] > tail.state.start
+    }  # fmt: skip
     for _ in range(ATTEMPTS):
-        end = log_end(log, pin=True)
-        state.require_writable(log, end)
-        states = {
-            index: tail.state.next(
-                uuid.uuid4().hex, start=starts[index], cleaned=max(tail.state.cleaned, starts[index]),
-                deletes_from=max(tail.state.deletes_from, starts[index]),
-            )
-            for index, tail in end.tails.items()
-            if starts[index] > tail.state.start
-        }  # fmt: skip
-        if not states or state.change_state(log, end, states, "retention", now=now):
-            return truncate.remove_below(log, log_end(log, pin=True), uuid.uuid4().hex)
+        changed = not states or state.change_state(log, end, states, "retention", now=now)
+        fresh = log_end(log, pin=True)
+        found = {index: fresh.tails[index].state for index in states}
+        if changed or found == states:
+            return truncate.remove_below(log, fresh, uuid.uuid4().hex)
+        if any(found[index] != end.tails[index].state for index in states):
+            raise Conflict(f"{log.name}: the log's state was changed meanwhile. Nothing was changed; try again.")
     raise Conflict(f"{log.name}: other writers were first {ATTEMPTS} times in a row. Nothing was changed; try again later.")
 
 

@@ -122,8 +122,10 @@ class CleaningVerbs:
         # What was appended since the merge is not in the latest table yet: its segments wait for the next clean.
         starts = {index: start if start <= state.next[index] else before[index] for index, start in moves.starts.items()}
         if starts != before:
-            retention.move(log, starts, state.next, now=now)
+            retention.move(log, end, starts, state.next, now=now)
+            # In this order: what a restore does in between is told by the progress that is read after the log's end.
             end = log_end(log, pin=True)
+            state = progress(log.spark, log.silver, from_rows=True)
         rows = clean.winners_of(log, state, end, ahead=False)
         made = clean.plan(log, end, rows, state.next, force=force, max_bytes=max_bytes, now=now)
         made, errors = clean.carry_out(log, made, rows)
@@ -162,6 +164,7 @@ class CleaningVerbs:
             InvalidRequest: there is no such partition.
             OffsetOutOfRange: below -1, or beyond the log's end.
             Refused: ``cleanup.policy`` has no ``delete`` (POLICY_VIOLATION); a kept snapshot or a registered reader needs what would go (LOG_HELD).
+            Conflict: the log was restored or its state changed otherwise meanwhile, or other writers were first again and again.
             After any of them nothing was changed.
 
         Cost: a merge, a small file, and the removal of whole directories; the segment that lies across the offset is written again.
@@ -179,7 +182,7 @@ class CleaningVerbs:
         start = retention.require_deletable(self.log, end, self._held(), partition, offset)
         before = end.tails[partition].state.start
         merged = progress(self.spark, self.log.silver, from_rows=True).next
-        gone = retention.move(self.log, {**end.starts(), partition: start}, merged, now=self.clock()) if start > before else 0
+        gone = retention.move(self.log, end, {**end.starts(), partition: start}, merged, now=self.clock()) if start > before else 0
         LOGGER.info("%s: the log of partition %d starts at %d: %d records removed", self.name, partition, start, gone)
         return RecordsDeleted(self.name, partition, before, start, gone)
 
