@@ -148,7 +148,7 @@ def carry_out(log: TopicLog, made: Plan, rows: DataFrame) -> tuple[Plan, dict[in
 
 
 def _announce(log: TopicLog, made: Plan) -> LogEnd:
-    """Say in the log's state what will be missing, before it is; gives the log's end with that state."""
+    """Say in the log's state what will be missing, before it is; gives the log's end with the states that were written, whatever came after them."""
     for _ in range(ATTEMPTS):
         end = log_end(log, pin=True)
         state.require_writable(log, end)
@@ -163,7 +163,7 @@ def _announce(log: TopicLog, made: Plan) -> LogEnd:
         if not states:
             return end
         if state.change_state(log, end, states, "clean", now=made.now):
-            return log_end(log, pin=True)
+            return replace(end, tails={index: replace(tail, state=states.get(index, tail.state)) for index, tail in end.tails.items()})
     raise Conflict(f"{log.name}: the log's state was changed by other writers again and again. Nothing was cleaned; try again later.")
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from lakelog.cleaning import retention
 from lakelog.errors import Conflict
+from lakelog.log import state
 from tests.readers.test_late_truncation import late
 
 if TYPE_CHECKING:
@@ -89,3 +90,29 @@ def test_after_retention_has_moved_the_log_start_the_clean_takes_a_restored_log_
     assert log_of(topic) == [("b", 1), ("x", 2), ("y", 3)]
     topic.merge()
     assert keys_of(topic) == {"a", "b", "x", "y"}
+
+
+@pytest.mark.long
+def test_a_state_that_another_writer_put_after_the_announcement_stops_the_rewrite(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = lake.create_topic("t", key="STRING", value="STRING", config={**AT_ONCE, "segment.bytes": 14})
+    put(topic, "a")
+    topic.merge()
+    topic.snapshot("s")
+    for key in "aab":
+        put(topic, key)
+    change = state.change_state
+
+    def overtaken(log: Any, end: Any, states: Any, kind: str, **more: Any) -> bool:
+        done = change(log, end, states, kind, **more)
+        if kind == "clean":
+            monkeypatch.setattr(state, "change_state", change)
+            restored(lake, "s", "x")
+        return done
+
+    monkeypatch.setattr(state, "change_state", overtaken)
+    done = topic.clean(force=True)
+    assert "state was changed" in str(done.partitions[0].error)
+    topic = lake.topic("t")
+    assert log_of(topic) == [("a", 0), ("x", 1)]
+    topic.merge()
+    assert (keys_of(topic), topic.verify().problems) == ({"a", "x"}, [])
