@@ -8,7 +8,7 @@ again. Nothing that a reader can learn depends on where it was cut off. (SEMANTI
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -121,17 +121,28 @@ def _looked_at(log: PartitionLog, to: int | None, figures: Mapping[str, int] | N
     ]  # fmt: skip
 
 
-def carry_out(log: TopicLog, made: Plan, rows: DataFrame) -> tuple[Plan, dict[int, LakelogError]]:
+def carry_out(log: TopicLog, made: Plan, rows: DataFrame, require_rule: Callable[[], None]) -> tuple[Plan, dict[int, LakelogError]]:
     """Do what a plan says. A partition that cannot be cleaned does not stop the others.
+
+    Args:
+        log: the topic.
+        made: the plan.
+        rows: the latest table that it was made from.
+        require_rule: raises where the topic or its latest table has another rule than the plan. Asked where something goes: first while nothing is
+            written, then once the log's state says that records may be missing, for from then on no other rule is taken and no rebuild begins.
 
     Returns:
         (the plan as it was carried out: where silver was merged meanwhile no version is forgotten, partition to what stopped its cleaning).
 
     Raises:
-        Conflict: the log's state was changed by others again and again; nothing was changed.
+        Conflict: the log's state was changed by others again and again, or the rule was changed meanwhile; no record was removed.
     """
     errors: dict[int, LakelogError] = {}
+    if made.drops:
+        require_rule()
     end = _announce(log, made)
+    if made.drops:
+        require_rule()
     for index, decision in sorted(made.decisions.items()):
         try:
             cleanable = decision.to if decision.selected else -1

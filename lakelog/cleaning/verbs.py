@@ -14,7 +14,7 @@ from lakelog.delta.table_properties import PREFIX
 from lakelog.errors import Conflict, InvalidRequest
 from lakelog.inputs.keys import named
 from lakelog.latest import erased
-from lakelog.latest.progress import progress
+from lakelog.latest.progress import Progress, progress
 from lakelog.log.tail import LogEnd, log_end
 from lakelog.model.config import SETTINGS, TopicConfig
 from lakelog.model.topic_log import TopicLog
@@ -98,7 +98,7 @@ class CleaningVerbs:
 
         Raises:
             InvalidRequest: ``max_bytes`` is below 1.
-            Conflict: other writers were first again and again.
+            Conflict: other writers were first again and again, or changed the ordering rule meanwhile.
             A partition that fails is reported (``error``), the others are cleaned; the next clean goes on with it.
 
         Cost: a merge; two small Spark jobs over control rows and one over silver's flags. Where something goes: a small file per partition
@@ -128,7 +128,7 @@ class CleaningVerbs:
             state = progress(log.spark, log.silver, from_rows=True)
         rows = clean.winners_of(log, state, end, ahead=False)
         made = clean.plan(log, end, rows, state.next, force=force, max_bytes=max_bytes, now=now)
-        made, errors = clean.carry_out(log, made, rows)
+        made, errors = clean.carry_out(log, made, rows, lambda: self._require_rule(log, state))
         retired = moves.retired(before, starts)
         done = made.result(self.name, dry_run=False, starts=before, retired=retired, errors=errors, blocked=moves.blocked)
         LOGGER.info(
@@ -138,6 +138,22 @@ class CleaningVerbs:
         for index, error in errors.items():
             LOGGER.warning("%s: partition %d was not cleaned: %s", self.name, index, error)
         return done
+
+    def _require_rule(self, log: TopicLog, state: Progress) -> None:
+        """Refuse to go on under another rule, or beside a latest table that was computed anew: other records are the latest in it.
+
+        Raises:
+            Conflict: the rule or the generation of the latest table is not as in ``log`` and ``state``.
+
+        Cost: as `progress`.
+        """
+        self.refresh()
+        found = progress(log.spark, log.silver)
+        if {self.log.rule, found.rule} != {log.rule} or found.generation != state.generation:
+            raise Conflict(
+                f"{self.name}: the ordering rule was changed, or the latest table computed anew, while the clean was planned. No record was removed;"
+                " clean again."
+            )
 
     def roll(self) -> Rolled:
         """Close every partition's active segment that holds records, so that the next clean may clean it; the next append begins a new one.

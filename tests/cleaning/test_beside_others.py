@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakelog.cleaning import retention
+from lakelog.cleaning import clean, retention
 from lakelog.errors import Conflict
 from lakelog.log import state
 from tests.readers.test_late_truncation import late
@@ -116,3 +116,26 @@ def test_a_state_that_another_writer_put_after_the_announcement_stops_the_rewrit
     assert log_of(topic) == [("a", 0), ("x", 1)]
     topic.merge()
     assert (keys_of(topic), topic.verify().problems) == ({"a", "x"}, [])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("where", ["carry_out", "_announce"])
+def test_a_clean_that_was_planned_under_another_rule_removes_nothing(lake: Lake, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    """The records that it would keep are the latest under the earlier rule."""
+    topic = lake.create_topic("t", key="STRING", value="STRING", config=AT_ONCE)
+    topic.append([{"key": "a", "value": "new", "timestamp": 2}, {"key": "a", "value": "old", "timestamp": 1}])
+    topic.roll()
+
+    def other() -> None:
+        topic = lake.topic("t")
+        topic.configure({"compaction.strategy": "timestamp"})
+        topic.merge(rebuild=True)
+
+    late(monkeypatch, clean, where, other)
+    with pytest.raises(Conflict, match="rule"):
+        topic.clean(force=True)
+    topic = lake.topic("t")
+    assert log_of(topic) == [("a", 0), ("a", 1)]
+    assert topic.clean(force=True).records == 1
+    assert log_of(topic) == [("a", 0)]
+    assert topic.verify().problems == []
