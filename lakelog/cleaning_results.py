@@ -39,7 +39,8 @@ class SegmentCleaning(Result):
 class PartitionCleaning(Result):
     """A partition: selected or not and why, its first dirty offset before and after, its log start before and after, and what goes.
 
-    ``reason``: ``forced``, ``dirty-ratio``, ``max-compaction-lag``; or ``nothing-dirty``, ``below-ratio``, ``policy`` where it is not selected.
+    ``reason``: ``forced``, ``dirty-ratio``, ``max-compaction-lag``; or ``nothing-dirty``, ``below-ratio``, ``max-bytes``, ``policy`` where it is not
+    selected.
     ``kept_because`` of a segment: ``active``, ``min-compaction-lag``, ``not-selected``. ``overdue_ms``: for how long a segment waits beyond
     ``max.compaction.lag.ms``. ``blocked_by``: who needs what retention would drop. ``error``: why its cleaning stopped; the others went on;
     ``error_code``: the exit code of that.

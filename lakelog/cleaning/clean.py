@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from lakelog.cleaning import dropping, forgetting, segments, winners
 from lakelog.cleaning.dropping import Drops
-from lakelog.cleaning.plan import Decision, PartitionLog, Segment, decide, groups
+from lakelog.cleaning.plan import Decision, PartitionLog, Segment, bounded, decide, groups
 from lakelog.cleaning.planned import Plan
 from lakelog.cleaning.segments import Segments
 from lakelog.cleaning.tombstones import Tombstones
@@ -55,7 +55,7 @@ def plan(
         merged: partition to the offset up to which it is; a segment that reaches beyond is left alone, what was appended meanwhile is not in it.
         starts: the log starts that retention would give it, where it has not done so yet.
         force: whatever the dirty ratio.
-        max_bytes: octets of records that are written again at most; what is beyond is left to the next clean.
+        max_bytes: as for `bounded`; what is beyond is left to the next clean.
         now: the time in milliseconds.
 
     Cost: two small Spark jobs over control rows, one over silver's flags; where something may go, the records of those segments are read.
@@ -64,7 +64,9 @@ def plan(
     if starts:
         held = replace(held, logs={index: replace(one, start=starts[index]) for index, one in held.logs.items()})
     decisions = {index: decide(one, log.config, now=now, force=force) for index, one in held.logs.items()}
-    decisions = _bounded(_merged_alone(decisions, held, merged), held, max_bytes)
+    decisions = _merged_alone(decisions, held, merged)
+    if max_bytes is not None:
+        decisions = bounded(decisions, held.logs, max_bytes)
     to = {index: one.to for index, one in decisions.items() if one.selected}
     figures: dict[int, dict[str, int]] = {}
     withheld: Mapping[int, Sequence[int]] | None = {}
@@ -91,24 +93,6 @@ def _merged_alone(decisions: Mapping[int, Decision], held: Segments, merged: Map
         beyond = min((segment.base for segment in held.logs[index].closed if segment.end > merged[index]), default=one.to)
         if one.selected and beyond < one.to:
             found[index] = replace(one, to=max(one.first_dirty, beyond))
-    return found
-
-
-def _bounded(decisions: Mapping[int, Decision], held: Segments, max_bytes: int | None) -> dict[int, Decision]:
-    """The decisions with as much as ``max_bytes`` allow, the dirtiest partitions first; of the first one segment at least."""
-    if max_bytes is None:
-        return dict(decisions)
-    found, left, first = dict(decisions), max_bytes, True
-    for index, one in sorted(decisions.items(), key=lambda item: -item[1].dirty_ratio):
-        if not one.selected:
-            continue
-        to = one.first_dirty
-        for segment in held.logs[index].closed:
-            if segment.base >= one.to or (segment.octets > left and not first):
-                break
-            first, left = False, left - segment.octets
-            to = max(to, min(segment.end, one.to))
-        found[index] = replace(one, to=to)
     return found
 
 

@@ -6,14 +6,14 @@ first dirty segment that is too young; a partition is selected when enough of it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from lakelog.model.config import LONG_MAX, TopicConfig
 
 # Why a partition is cleaned, or not.
 FORCED, RATIO, OVERDUE = "forced", "dirty-ratio", "max-compaction-lag"
-NOT_DIRTY, BELOW_RATIO, NO_COMPACTION = "nothing-dirty", "below-ratio", "policy"
+NOT_DIRTY, BELOW_RATIO, BEYOND_BYTES, NO_COMPACTION = "nothing-dirty", "below-ratio", "max-bytes", "policy"
 # Why a segment is not cleaned.
 ACTIVE, LAG, NOT_SELECTED = "active", "min-compaction-lag", "not-selected"
 
@@ -121,6 +121,26 @@ def decide(log: PartitionLog, config: TopicConfig, *, now: int, force: bool = Fa
     else:
         selected, reason = False, BELOW_RATIO if cleanable else NOT_DIRTY
     return Decision(log.partition, selected, reason, first, to, clean, cleanable, delay, young)
+
+
+def bounded(decisions: Mapping[int, Decision], logs: Mapping[int, PartitionLog], max_bytes: int) -> dict[int, Decision]:
+    """The decisions with as many octets of dirty segments as ``max_bytes`` allow, the dirtiest partitions first; of the first one segment at least.
+
+    A partition that has no share is left for the next clean. Segments below the first dirty offset do not count: most lose nothing and stay as they
+    are, and those that do must lose it before a tombstone above them can expire. Counted, they would keep a clean from ever getting beyond them.
+    """
+    found, left, first = dict(decisions), max_bytes, True
+    for index, one in sorted(decisions.items(), key=lambda item: -item[1].dirty_ratio):
+        dirty = [segment for segment in logs[index].closed if segment.base < one.to and one.first_dirty < min(segment.end, one.to)]
+        if not (one.selected and dirty):
+            continue
+        to = one.first_dirty
+        for segment in dirty:
+            if segment.octets > left and not first:
+                break
+            first, left, to = False, left - segment.octets, min(segment.end, one.to)
+        found[index] = replace(one, to=to) if to > one.first_dirty else replace(one, selected=False, reason=BEYOND_BYTES)
+    return found
 
 
 def _delay(dirty: Sequence[Segment], lag: int, now: int) -> int:

@@ -90,7 +90,8 @@ class CleaningVerbs:
         Args:
             dry_run: `plan_cleaning`.
             force: clean every partition, whatever its dirty ratio; the active segment and young ones stay all the same.
-            max_bytes: octets of records that are written again at most, the dirtiest partitions first.
+            max_bytes: octets of dirty segments that are cleaned at most, the dirtiest partitions first; one segment at least. Segments of these
+                partitions that were cleaned before are not counted; they are written again where records of theirs were superseded since.
             roll_idle: close active segments older than ``segment.ms`` first. In Kafka, and here without it, only an append does, so that an idle
                 partition keeps its last segment as it is (SEMANTICS 55); the command line and the jobs do it.
 

@@ -205,7 +205,7 @@ def clean(
     roll: Annotated[bool, typer.Option("--roll", help="Close the active segments first, so that they are cleaned too.")] = False,
     max_bytes: Annotated[
         int | None,
-        typer.Option("--max-bytes", metavar="N", min=1, help="Octets of records to write again at most, the dirtiest partitions first."),
+        typer.Option("--max-bytes", metavar="N", min=1, help="Octets of dirty segments to clean at most, the dirtiest partitions first."),
     ] = None,
 ) -> None:
     """Merge, then remove from the log what nobody needs: superseded records, expired tombstones, old segments."""

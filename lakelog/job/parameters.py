@@ -88,7 +88,7 @@ def _parser() -> Parser:
 
     clean = verb("clean", "Merge, then remove from the log what nobody needs.")
     clean.add_argument("--force", action="store_true", help="whatever the dirty ratio")
-    clean.add_argument("--max-bytes", type=int, help="octets of records to write again at most")
+    clean.add_argument("--max-bytes", type=int, help="octets of dirty segments to clean at most")
     clean.add_argument("--dry-run", action="store_true", help="report what would be done, write nothing")
 
     verb("maintain", "Keep the tables in shape, never past a kept snapshot.")
