@@ -48,8 +48,8 @@ class Gate(Protocol):
         ``token``: the batch's name; before ``since`` the same name was another batch's.
         """
 
-    def withdraw(self, batch_id: str) -> None:
-        """Take back what was put aside of a batch that is not written."""
+    def withdraw(self, batch_id: str, *, answered: bool = False) -> None:
+        """Take back what was put aside of a batch that is not written; ``answered``: for the log holds another one with its token."""
 
     def written(self, answer: Appended) -> Appended:
         """Record that the batch was written; gives the answer with what became of the rest of it."""
@@ -136,7 +136,7 @@ def append(
                 gate.withdraw(batch_id)
             raise
         if gate is not None and done[0].repeated and done[0].batch != batch_id:
-            gate.withdraw(batch_id)
+            gate.withdraw(batch_id, answered=True)
         return done
 
     if gate is None:

@@ -48,7 +48,8 @@ class AppendGate:
     whole: bool = False
     requeue: bool = False
     verdict: Verdict | None = field(default=None, init=False)
-    # Whether the records that were put aside are an earlier try's, which was cut off.
+    # This try; and whether the records that were put aside are an earlier one's, which was cut off or is slow.
+    _attempt: str = field(default_factory=lambda: uuid.uuid4().hex, init=False)
     _again: bool = field(default=False, init=False)
 
     @property
@@ -133,14 +134,24 @@ class AppendGate:
         before = self._earlier(token, digest, since)
         batch_id, self._again = before or uuid.uuid4().hex, before is not None
         quarantine.put_aside(
-            self.log, found, batch=batch_id, token=token, digest=digest, ends=end.ends(), epoch=end.epoch, again=self._again, now=self.now
-        )
+            self.log, found, batch=batch_id, attempt=self._attempt, token=token, digest=digest, ends=end.ends(), epoch=end.epoch,
+            again=self._again, now=self.now,
+        )  # fmt: skip
         return batch_id
 
-    def withdraw(self, batch_id: str) -> None:
-        """Take back what was put aside of a batch that is not written; what an earlier try put aside stays, for it may be slow and not cut off."""
-        if self.verdict is not None and self.verdict.quarantined and not self._again and not tokens.marked(self.log, [batch_id]):
-            quarantine.withdraw(self.log, batch_id)
+    def withdraw(self, batch_id: str, *, answered: bool = False) -> None:
+        """Take back what was put aside of a batch that is not written.
+
+        What an earlier try put aside stays, for it may be slow and not cut off, unless the log has ``answered`` the token by another batch. What
+        another one goes on with since stays.
+        """
+        if (
+            self.verdict is not None
+            and self.verdict.quarantined
+            and (answered or not self._again)
+            and not tokens.marked(self.log, [batch_id])
+        ):
+            quarantine.withdraw(self.log, batch_id, self._attempt)
 
     def written(self, answer: Appended) -> Appended:
         """Record what was said of a batch that was written; gives the answer with what became of the rest of it.

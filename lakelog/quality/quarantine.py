@@ -34,10 +34,11 @@ RESTORED, GATE_FAILED = "RESTORED", "GATE_FAILED"
 # that it was to be part of, its position in the request.
 ABOUT = ("reason", "rules", "source", "token", "time", "raw", "batch", "record")
 # What is kept beside that: an identity within the batch, how many records of its partition that were let in stand before it, where the log
-# ended, what makes the batch known again; the requeue that has it in hand; what became of it (NULL: it is here), when, and why.
+# ended, what makes the batch known again, the try of the append that goes on with it; the requeue that has it in hand; what became of it (NULL:
+# it is here), when, and why.
 KEPT = {
     "batch": "string", "record": "bigint", "identity": "string", "position": "bigint", "log_end": "bigint", "digest": "string",
-    "claim": "string", "outcome": "string", "closed_at": "timestamp", "note": "string",
+    "attempt": "string", "claim": "string", "outcome": "string", "closed_at": "timestamp", "note": "string",
 }  # fmt: skip
 REQUEUED, DROPPED = "requeued", "dropped"
 ATTEMPTS = 10
@@ -92,10 +93,10 @@ def put(log: TopicLog, leave: Mapping[int, int], *, before: int, source: str, no
 
 
 def put_aside(
-    log: TopicLog, found: Screening, *, batch: str, token: str | None, digest: str | None, ends: Mapping[int, int], epoch: int, again: bool,
-    now: int,
+    log: TopicLog, found: Screening, *, batch: str, attempt: str, token: str | None, digest: str | None, ends: Mapping[int, int], epoch: int,
+    again: bool, now: int,
 ) -> None:  # fmt: skip
-    """Put the records of a request aside that a gate keeps out; again with the same ``batch``, and those that are there stay as they are.
+    """Put the records of a request aside that a gate keeps out; again with the same ``batch``, and those that are there stay, as this try's.
 
     What an earlier try put aside under the same token, and this one does not, goes: its records were mended in between.
 
@@ -103,6 +104,7 @@ def put_aside(
         log: the topic's log.
         found: what the gate found.
         batch: the identity under which the others go into the log.
+        attempt: the identity of this try.
         token: the caller's name for the batch.
         digest: what makes a batch without a token known again.
         ends: partition to the log end, as the append found it.
@@ -123,31 +125,28 @@ def put_aside(
     about = {
         "reason": reason, "rules": F.col("rules"), "source": F.coalesce("src", F.lit("append")), "token": F.lit(token),
         "time": F.timestamp_millis(F.lit(now)), "raw": F.col("raw"), "batch": F.lit(batch), "record": F.col("record"),
+        "attempt": F.lit(attempt),
         "identity": F.col("identity"), "position": F.col("position"), "log_end": end, "digest": F.lit(digest),
     }  # fmt: skip
     given = {"offset": F.lit(None).cast("bigint"), "epoch": F.lit(epoch)}
     record = [given.get(name, F.col(name)).alias(name) for name in RECORD_COLUMNS]
+    taken = "WHEN MATCHED AND t.outcome IS NULL THEN UPDATE SET t.attempt = s.attempt " if again else ""
     mended = f" WHEN NOT MATCHED BY SOURCE AND t.batch = {literal(batch)} AND t.outcome IS NULL THEN DELETE"
     tables.merge(
         rows.select(*record, *_about(about)),
         log.quarantine,
         on=f"t.batch = {literal(batch)} AND t.batch = s.batch AND t.identity = s.identity",
-        clauses=f"WHEN NOT MATCHED THEN INSERT *{mended if again and token is not None else ''}",
+        clauses=f"{taken}WHEN NOT MATCHED THEN INSERT *{mended if again and token is not None else ''}",
         scatter=False,
     )
 
 
-def withdraw(log: TopicLog, batch: str) -> None:
-    """Take back what was put aside of a batch that was not written. Cost: one small commit where there is any."""
+def withdraw(log: TopicLog, batch: str, attempt: str) -> None:
+    """Take back what a try put aside of a batch that was not written, and no other try goes on with. Cost: one small commit where there is any."""
     from pyspark.sql import functions as F
 
-    if not exists(log):
-        return
-    mine = tables.read(log.spark, log.quarantine).filter((F.col("batch") == batch) & F.col("outcome").isNull()).select("batch", "identity")
-    tables.merge(
-        mine, log.quarantine, on="t.batch = s.batch AND t.identity = s.identity AND t.outcome IS NULL", clauses="WHEN MATCHED THEN DELETE",
-        scatter=False,
-    )  # fmt: skip
+    mine = rows(log).filter((F.col("batch") == batch) & (F.col("attempt") == attempt))
+    _merged(log, mine, f"WHEN MATCHED AND t.outcome IS NULL AND t.attempt = {literal(attempt)} THEN DELETE")
 
 
 def tried(log: TopicLog, *, token: str | None, digest: str | None, since: int | None = None) -> list[str]:

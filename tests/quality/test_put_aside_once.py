@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakelog.errors import Conflict
 from lakelog.log import append
+from lakelog.quality.gate import AppendGate
 from tests.conftest import Clock
 from tests.quality.folders import rows, write
+from tests.readers.test_late_truncation import late
 
 if TYPE_CHECKING:
     from lakelog import Lake, Topic
@@ -112,3 +115,32 @@ def test_an_append_that_was_slow_and_not_cut_off_is_a_batch_of_its_own(
     monkeypatch.setattr(append, "_written", slow)
     topic.append(some(good=1, bad=-1))
     assert (topic.ends(), aside(topic)) == ({0: 2}, ["bad", "bad"])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("token", ["day", None])
+def test_what_another_try_goes_on_with_stays_when_the_first_one_fails(
+    lake: Lake, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, token: str | None
+) -> None:
+    """The first one fails between the other's commits on the quarantine and on the log, or after both."""
+    topic, other, records = gated(lake, tmp_path), lake.topic("t"), some(good=1, bad=-1)
+    failed: list[tuple[AppendGate, str]] = []
+
+    def fails(*_: Any) -> Any:
+        raise Conflict("an operation is under way")
+
+    def failing(*, slow: bool) -> None:
+        with monkeypatch.context() as patched, pytest.raises(Conflict):
+            patched.setattr(append, "_written", fails)
+            if slow:
+                patched.setattr(AppendGate, "withdraw", lambda gate, batch_id: failed.append((gate, batch_id)))
+            topic.append(records, token=token)
+
+    failing(slow=False)
+    assert aside(topic) == [], "nobody else goes on with it"
+    failing(slow=True)
+    [(gate, batch_id)] = failed
+    late(monkeypatch, append, "_written", lambda: gate.withdraw(batch_id))
+    assert (other.append(records, token=token).quarantined, aside(topic)) == (1, ["bad"])
+    gate.withdraw(batch_id)
+    assert (topic.ends(), aside(topic)) == ({0: 1}, ["bad"])
