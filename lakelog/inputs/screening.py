@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
 
 Group = tuple[Any, ...]
+# What an invalid record's problem is called; the text beside it may name the time of the append.
+PROBLEM = "split(problem, '\\t')[0]"
 ASIDE_COLUMNS = ("partition", "key", "value", "headers", "timestamp", "tombstone", "src", "problem", "raw")
 
 
@@ -59,7 +61,17 @@ def digest(found: Screening) -> str:
 
     stamp = F.when(F.col("stamped"), F.col("timestamp")).alias("t")
     record = F.to_json(
-        F.struct("key", "value", "headers", "tombstone", "partition", stamp, "raw", "problem", let_in(found.rules).alias("in"))
+        F.struct(
+            "key",
+            "value",
+            "headers",
+            "tombstone",
+            "partition",
+            stamp,
+            "raw",
+            F.expr(PROBLEM).alias("problem"),
+            let_in(found.rules).alias("in"),
+        )
     )
     # Sums, in which equal records count as often as they are there; of halves, which no request is long enough to make too large.
     number = F.xxhash64(record)
@@ -134,7 +146,8 @@ def aside(found: Screening, *, ordered: bool, partitions: int) -> DataFrame:
     out = rows.filter(~let_in(rules)).withColumn("g", group)
     first = _by_group({keys[key]: base - least for key, (base, least, _) in found.positions.items()}, out)
     out = out.withColumn("record", F.col("row_order") + first)
-    content = F.to_json(F.struct("key", "value", "headers", "tombstone", "partition", "raw", "problem"))
+    time = F.when(F.col("problem").isNotNull() & F.col("stamped"), F.unix_micros("timestamp")).alias("time")
+    content = F.to_json(F.struct("key", "value", "headers", "tombstone", "partition", "raw", F.expr(PROBLEM).alias("problem"), time))
     same = Window.partitionBy("content").orderBy("record")
     out = out.withColumn("content", F.sha2(content, 256))
     out = out.withColumn("identity", F.concat_ws("#", "content", F.row_number().over(same).cast("string")))
@@ -155,7 +168,7 @@ def aside(found: Screening, *, ordered: bool, partitions: int) -> DataFrame:
         )
         same_row = (F.col("row_order") == F.col("p_order")) & F.col("src").eqNullSafe(F.col("p_src")) & (F.col("block") == F.col("p_block"))
         placed = out.join(places, same_row, "left")
-    names = F.when(F.col("problem").isNull(), rules.names()).otherwise(F.array(F.split("problem", "\t")[0]))
+    names = F.when(F.col("problem").isNull(), rules.names()).otherwise(F.array(F.expr(PROBLEM)))
     return placed.select(*ASIDE_COLUMNS, names.alias("rules"), "record", "identity", "position")
 
 

@@ -144,3 +144,18 @@ def test_what_another_try_goes_on_with_stays_when_the_first_one_fails(
     assert (other.append(records, token=token).quarantined, aside(topic)) == (1, ["bad"])
     gate.withdraw(batch_id)
     assert (topic.ends(), aside(topic)) == ({0: 1}, ["bad"])
+
+
+@pytest.mark.long
+def test_a_record_that_is_put_aside_for_its_time_is_the_same_a_moment_later(
+    lake: Lake, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reason names the time of the append."""
+    topic = gated(lake, tmp_path, **{"message.timestamp.after.max.ms": 3_600_000})
+    times = (clock.now + 7_200_000, clock.now + 7_200_001)
+    batch = [*some(good=1), *({"key": "early", "value": 2, "timestamp": time} for time in times)]
+    for token in (None, "day"):
+        cut_off(topic, monkeypatch, batch, token)
+        clock.tick(1)
+        assert (topic.append(batch, token=token).quarantined, aside(topic)) == (2, ["early", "early"])
+        topic.drop("known")
