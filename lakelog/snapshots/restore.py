@@ -1,8 +1,8 @@
 """A restore: silver as it was at a snapshot, and the log cut to it (``truncate``) or left to be replayed (``keep``); all or nothing.
 
 The intent is written first: appends under way conflict with it, later ones are refused, and whoever writes next finishes what was cut off. Then:
-quarantine, bronze, silver (without the keys that were erased since), silver's properties and columns, the fence in silver's control rows, close.
-Each step passes over its finished result.
+quarantine (requeues that were cut off are closed first), bronze, silver (without the keys that were erased since), silver's properties and columns,
+the fence in silver's control rows, close. Each step passes over its finished result.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lakelog.log.rows import control_row
 from lakelog.log.tail import LogEnd, log_end
 from lakelog.model.log_state import RESTORE, Intent
 from lakelog.model.topic_log import TopicLog
-from lakelog.quality import quarantine
+from lakelog.quality import quarantine, requeue
 from lakelog.snapshots import epochs, keeping
 from lakelog.snapshots.plan import KEEP, Target, control_of, copy_name, copy_table
 
@@ -97,6 +97,8 @@ def carry_out(log: TopicLog, end: LogEnd, intent: Intent, *, now: int) -> None:
     """
     order = Order.of(intent)
     if order.epoch is not None and end.epoch < order.epoch:
+        # Their records are quarantined as RESTORED: what they were made of is not to be requeued once more.
+        requeue.close_appended(log, now=now)
         leave = {index: one.leave for index, one in order.cuts.items() if one.leave < end.tails[index].end}
         quarantine.put(log, leave, before=order.epoch, source=f"restore {intent.id}", now=now)
         _cut(log, order, intent, now=now)

@@ -85,6 +85,30 @@ def test_a_requeue_that_was_cut_off_or_is_slow_never_appends_twice(lake: Lake, t
 
 
 @pytest.mark.long
+def test_a_restore_that_cuts_what_a_requeue_appended_leaves_each_record_once(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The requeue was killed before it closed what it had in hand, and the restore takes its token out of the log."""
+    orders = topic(lake, tmp_path)
+    orders.append([record(1, amount=-1), record(3)])
+    orders.merge()
+    orders.snapshot("s")
+
+    def killed(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(quarantine, "close", killed)
+        orders.requeue(fix={"amount": "abs(amount)"})
+    assert orders.ends() == {0: 2}
+    orders.restore("s")
+    assert [(row["reason"], row["value"]["amount"]) for row in orders.quarantined().collect()] == [("RESTORED", 1)]
+    assert [row["outcome"] for row in orders.quarantined(closed=True).collect()] == ["requeued"]
+    assert orders.requeue().records == 1
+    assert [(row["key"], row["offset"]) for row in orders.read().collect()] == [(3, 0), (1, 1)]
+
+
+@pytest.mark.long
 def test_in_several_partitions_newer_is_what_stands_behind_in_the_same_one(lake: Lake, tmp_path: Path) -> None:
     suites = write(tmp_path / "suites", "orders", append=RULES)
     config = {"quality.suites": suites, "quality.on.failure": "quarantine"}
