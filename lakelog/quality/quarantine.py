@@ -34,8 +34,8 @@ RESTORED, GATE_FAILED = "RESTORED", "GATE_FAILED"
 # that it was to be part of, its position in the request.
 ABOUT = ("reason", "rules", "source", "token", "time", "raw", "batch", "record")
 # What is kept beside that: an identity within the batch, how many records of its partition that were let in stand before it, where the log
-# ended, what makes the batch known again, the try of the append that goes on with it; the requeue that has it in hand; what became of it (NULL:
-# it is here), when, and why.
+# ended, what makes the batch known again, the try of the append that goes on with it; the requeue that has it in hand, or what closed it; what became
+# of it (NULL: it is here), when, and why.
 KEPT = {
     "batch": "string", "record": "bigint", "identity": "string", "position": "bigint", "log_end": "bigint", "digest": "string",
     "attempt": "string", "claim": "string", "outcome": "string", "closed_at": "timestamp", "note": "string",
@@ -259,16 +259,17 @@ def release(log: TopicLog, token: str) -> None:
     _merged(log, mine, "WHEN MATCHED AND t.claim = s.token AND t.outcome IS NULL THEN UPDATE SET t.claim = NULL", token=F.lit(token))
 
 
-def close(log: TopicLog, chosen: DataFrame, outcome: str, *, note: str | None, token: str | None, now: int) -> None:
-    """Leave stubs of records that have left the quarantine: requeued under a token, or dropped; those that are closed stay as they are."""
+def close(log: TopicLog, chosen: DataFrame, outcome: str, *, note: str | None, token: str, now: int) -> None:
+    """Leave stubs, with this token, of open records that leave the quarantine: requeued, which that requeue has in hand; or dropped, which none has."""
     from pyspark.sql import functions as F
 
-    mine = "" if token is None else f" AND t.claim = {literal(token)}"
+    mine = "t.claim IS NULL" if outcome == DROPPED else "t.claim = s.token"
     empty = ", ".join(f"t.{name} = NULL" for name in CONTENT)
     _merged(
         log, chosen,
-        f"WHEN MATCHED AND t.outcome IS NULL{mine} THEN UPDATE SET t.outcome = s.outcome, t.closed_at = s.closed_at, t.note = s.note, {empty}",
-        outcome=F.lit(outcome), closed_at=F.timestamp_millis(F.lit(now)), note=F.lit(note).cast("string"),
+        f"WHEN MATCHED AND t.outcome IS NULL AND {mine} THEN UPDATE SET t.outcome = s.outcome, t.claim = s.token, t.closed_at = s.closed_at,"
+        f" t.note = s.note, {empty}",
+        outcome=F.lit(outcome), token=F.lit(token), closed_at=F.timestamp_millis(F.lit(now)), note=F.lit(note).cast("string"),
     )  # fmt: skip
 
 

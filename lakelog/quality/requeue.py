@@ -191,6 +191,18 @@ def settled(log: TopicLog, chosen: Callable[[], DataFrame], append: Append, *, n
     return sum(resolve(log, token, append, now=now()) for token in quarantine.claims(log, chosen()))
 
 
+def drop(log: TopicLog, chosen: Callable[[], DataFrame], reason: str, append: Append, *, now: Callable[[], int]) -> int:
+    """Take the chosen records out of the quarantine for good; those that a requeue has in hand are left to it. Returns how many were dropped."""
+    from pyspark.sql import functions as F
+
+    settled(log, chosen, append, now=now)
+    if not chosen().count():
+        return 0
+    token = f"drop-{uuid.uuid4().hex}"
+    quarantine.close(log, chosen(), quarantine.DROPPED, note=reason, token=token, now=now())
+    return quarantine.rows(log, closed=True).filter(F.col("claim") == token).count()
+
+
 def _appended(
     log: TopicLog, mine: DataFrame, mending: Mending, append: Append, token: str, *, overwrite: bool, now: Callable[[], int]
 ) -> tuple[Appended, list[str]]:

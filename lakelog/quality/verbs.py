@@ -261,6 +261,8 @@ class QualityVerbs:
     ) -> Dropped:
         """Take records out of the quarantine for good; their content goes, what they broke and the reason stay (``quarantined(closed=True)``).
 
+        What a requeue beside it has in hand is left to that, and does not count as dropped.
+
         Args:
             reason: why; recorded.
             rule: as for `requeue`, like all that follow.
@@ -289,12 +291,9 @@ class QualityVerbs:
         def rows() -> DataFrame:
             return chosen.of(quarantine.rows(log), log.types.key)
 
-        if not dry_run:
-            requeue.settled(log, rows, self._requeued, now=self.clock)
-        count = rows().count()
+        count = rows().count() if dry_run else requeue.drop(log, rows, reason.strip(), self._requeued, now=self.clock)
         if not count:
             self._require_known(rule)
-        if not dry_run and count:
-            quarantine.close(log, rows(), quarantine.DROPPED, note=reason.strip(), token=None, now=self.clock())
+        elif not dry_run:
             LOGGER.info("%s: dropped %d records of the quarantine: %s", self.name, count, reason)
         return Dropped(self.name, count, reason.strip(), dry_run)

@@ -12,6 +12,7 @@ from lakelog.log.append import AppendOptions
 from lakelog.quality import quarantine, requeue
 from tests.conftest import Clock
 from tests.quality.folders import rows, write
+from tests.readers.test_late_truncation import late
 
 if TYPE_CHECKING:
     from lakelog import Lake, Topic
@@ -105,6 +106,22 @@ def test_a_restore_that_cuts_what_a_requeue_appended_leaves_each_record_once(
     assert [(row["reason"], row["value"]["amount"]) for row in orders.quarantined().collect()] == [("RESTORED", 1)]
     assert [row["outcome"] for row in orders.quarantined(closed=True).collect()] == ["requeued"]
     assert orders.requeue().records == 1
+    assert [(row["key"], row["offset"]) for row in orders.read().collect()] == [(3, 0), (1, 1)]
+
+
+def test_a_drop_leaves_what_a_requeue_has_in_hand(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    orders = topic(lake, tmp_path)
+    orders.append([record(1, amount=-1), record(2, amount=-2), record(3)])
+    log = orders.log
+
+    def requeues() -> None:
+        assert quarantine.claim(log, quarantine.rows(log).filter("key = 1"), "requeue-beside") == 1
+        orders._requeued([record(1, amount=1)], AppendOptions(token="requeue-beside"))
+
+    late(monkeypatch, quarantine, "close", requeues)
+    assert orders.drop("never in the log").records == 1
+    assert (orders.requeue().records, orders.quarantined().count()) == (1, 0), "the requeue was cut off before its close"
+    assert sorted(row["outcome"] for row in orders.quarantined(closed=True).collect()) == ["dropped", "requeued"]
     assert [(row["key"], row["offset"]) for row in orders.read().collect()] == [(3, 0), (1, 1)]
 
 
