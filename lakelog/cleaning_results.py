@@ -42,8 +42,8 @@ class PartitionCleaning(Result):
     ``reason``: ``forced``, ``dirty-ratio``, ``max-compaction-lag``; or ``nothing-dirty``, ``below-ratio``, ``max-bytes``, ``policy`` where it is not
     selected.
     ``kept_because`` of a segment: ``active``, ``min-compaction-lag``, ``not-selected``. ``overdue_ms``: for how long a segment waits beyond
-    ``max.compaction.lag.ms``. ``blocked_by``: who needs what retention would drop. ``error``: why its cleaning stopped; the others went on;
-    ``error_code``: the exit code of that.
+    ``max.compaction.lag.ms``. ``blocked_by``: who needs what retention would drop. ``error``: why its cleaning stopped; what went before
+    that is counted, and the others went on; ``error_code``: the exit code of that.
     """
 
     partition: int

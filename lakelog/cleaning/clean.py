@@ -116,12 +116,13 @@ def carry_out(log: TopicLog, made: Plan, rows: DataFrame, require_rule: Callable
             written, then once the log's state says that records may be missing, for from then on no other rule is taken and no rebuild begins.
 
     Returns:
-        (the plan as it was carried out: where silver was merged meanwhile no version is forgotten, partition to what stopped its cleaning).
+        (the plan as far as it was carried out: where silver was merged meanwhile no version is forgotten, partition to what stopped its cleaning).
 
     Raises:
         Conflict: the log's state was changed by others again and again, or the rule was changed meanwhile; no record was removed.
     """
     errors: dict[int, LakelogError] = {}
+    rewritten: set[tuple[int, int]] = set()
     if made.drops:
         require_rule()
     end = _announce(log, made)
@@ -135,11 +136,12 @@ def carry_out(log: TopicLog, made: Plan, rows: DataFrame, require_rule: Callable
                 part = [one for one in going if (one.base < cleanable) == all_below]
                 for run in groups(part, GROUP_OCTETS):
                     dropping.rewrite(log, rows, end, index, run, all_below=all_below, now=made.now)
+                    rewritten.update((index, one.base) for one in run)
         except LakelogError as error:
             errors[index] = error
     done = _write_tombstones(log, made, errors)
     _write_checkpoints(log, made, errors)
-    return done, errors
+    return done.carried_out(rewritten, errors), errors
 
 
 def _announce(log: TopicLog, made: Plan) -> LogEnd:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from lakelog.cleaning.dropping import Drops
 from lakelog.cleaning.plan import Decision, PartitionLog, Segment
@@ -42,6 +42,12 @@ class Plan:
         """The segments from which something goes."""
         return [one for one in self.held.logs[partition].segments if (partition, one.base) in self.drops]
 
+    def carried_out(self, rewritten: Collection[tuple[int, int]], failed: Collection[int]) -> Plan:
+        """What was done of the plan: nothing went from segments that were not written again, nor of the tombstones of partitions that failed."""
+        nothing = {"expired": 0, "stamped": 0, "forgotten": 0}
+        figures = {index: {**one, **nothing} if index in failed else one for index, one in self.figures.items()}
+        return replace(self, drops={place: gone for place, gone in self.drops.items() if place in rewritten}, figures=figures)
+
     def result(
         self,
         topic: str,
@@ -65,7 +71,8 @@ class Plan:
         logs = self.held.logs
         partitions = [
             PartitionCleaning(
-                index, one.selected, one.reason, one.first_dirty, one.to if one.selected else one.first_dirty, starts[index], logs[index].start,
+                index, one.selected, one.reason, one.first_dirty, one.to if one.selected and index not in errors else one.first_dirty, starts[index],
+                logs[index].start,
                 one.clean_octets, one.cleanable_octets, round(one.dirty_ratio, 6), one.delay_ms,
                 [*_retired(retired.get(index, [])), *self._segments(logs[index], one)],
                 blocked.get(index, []), None if index not in errors else str(errors[index]), None if index not in errors else errors[index].exit_code,

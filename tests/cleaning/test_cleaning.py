@@ -9,7 +9,8 @@ import pytest
 
 from jobs.clean import main
 from lakelog import Lake, Merged, Topic
-from lakelog.errors import InvalidRequest, LogIncomplete, OffsetOutOfRange, Refused
+from lakelog.cleaning import dropping
+from lakelog.errors import Conflict, InvalidRequest, LogIncomplete, OffsetOutOfRange, Refused
 from tests.conftest import NOON, Clock
 from tests.tables import versions
 
@@ -228,6 +229,37 @@ def test_what_is_appended_between_the_merge_and_the_clean_is_not_taken_for_super
     topic.merge()
     assert latest(topic) == {b"a": 6, b"k3": 3, b"k4": 5, b"k5": 7}
     assert topic.verify().problems == []
+
+
+@pytest.mark.long
+def test_a_partition_that_could_not_be_cleaned_counts_as_it_still_is(lake: Lake, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = lake.create_topic("t", partitions=2, config={**AT_ONCE, "segment.bytes": 14})
+    both = [(b"a", b"1" * 20), (b"a", b"2" * 20), (b"d", None), (b"e", b"3" * 20)]
+    for key, value in both:
+        topic.append([{"key": key, "value": value, "partition": partition} for partition in (0, 1)])
+    topic.clean()
+    topic.append([{"key": b"e", "value": b"4" * 20, "partition": partition} for partition in (0, 1)])
+    topic.append([{"key": b"z", "value": b"5" * 20, "partition": partition} for partition in (0, 1)])
+    clock.now += DAY
+    planned = topic.plan_cleaning()
+    assert (planned.records, planned.expired) == (4, 2), "of each partition an earlier e, and the tombstone"
+    rewrite = dropping.rewrite
+
+    def stopped(log: Any, rows: Any, end: Any, partition: int, *given: Any, **more: Any) -> int:
+        if partition == 1:
+            raise Conflict("Another writer was first.")
+        return rewrite(log, rows, end, partition, *given, **more)
+
+    monkeypatch.setattr(dropping, "rewrite", stopped)
+    done = topic.clean()
+    failed = done.partitions[1]
+    assert (failed.error, failed.to_dirty, failed.total("dropped")) == ("Another writer was first.", failed.from_dirty, 0)
+    assert (done.records, done.expired) == (2, 1)
+    assert done.octets_before == planned.octets_before
+    assert done.octets_before - done.octets_after == (planned.octets_before - planned.octets_after) // 2
+    monkeypatch.undo()
+    again = topic.clean()
+    assert (again.records, again.expired, again.octets_before, again.octets_after) == (2, 1, done.octets_after, planned.octets_after)
 
 
 @pytest.mark.long
