@@ -38,6 +38,7 @@ from lakelog.snapshots import maintain, point, registry, take
 from lakelog.snapshots.registry import Entry
 
 ATTEMPTS = 20
+AGAIN = "Try again: any writing command goes on with the erasure."
 
 
 @dataclass(frozen=True)
@@ -186,7 +187,7 @@ def carry_out(log: TopicLog, end: LogEnd, intent: Intent, *, now: int) -> None:
     _snapshots(log, target)
     _silver(log, intent, held, now=now)
     _log(log, target, intent, now=now)
-    _others(log, target)
+    _others(log, target, intent)
     state.close(log, intent, now=now)
 
 
@@ -210,9 +211,7 @@ def _snapshots(log: TopicLog, target: Target) -> None:
         if not stale:
             break
     else:
-        raise Conflict(
-            f"{log.name}: others kept the snapshots from being written. Try again: any writing command goes on with the erasure."
-        )
+        raise Conflict(f"{log.name}: others kept the snapshots from being written. {AGAIN}")
     needed = {one.copy for one in registry.entries(log.spark, log.root, log.uuid)}
     for _, name in made:
         if name is not None and name not in needed:
@@ -233,7 +232,7 @@ def _silver(log: TopicLog, intent: Intent, held: list[Erasure], *, now: int) -> 
         except Conflict as error:
             if error.name != Conflict.name:
                 raise
-    raise Conflict(f"{log.name}: other writers kept silver from being written. Try again: any writing command goes on with the erasure.")
+    raise Conflict(f"{log.name}: other writers kept silver from being written. {AGAIN}")
 
 
 def _log(log: TopicLog, target: Target, intent: Intent, *, now: int) -> None:
@@ -263,15 +262,27 @@ def _log(log: TopicLog, target: Target, intent: Intent, *, now: int) -> None:
         except Conflict as error:
             if error.name != Conflict.name:
                 raise
-    raise Conflict(f"{log.name}: other writers kept the log from being written. Try again: any writing command goes on with the erasure.")
+    raise Conflict(f"{log.name}: other writers kept the log from being written. {AGAIN}")
 
 
-def _others(log: TopicLog, target: Target) -> None:
-    """Quarantine, verdicts and runs."""
-    if quarantine.exists(log):
-        one = frames.small_frame(log.spark, "digest STRING", [(target.digest,)]).coalesce(1)
-        hit = f"t.key IS NOT NULL AND {digest_sql(log.uuid, log.types.key, 't.key')} = s.digest"
-        quotes.insist(lambda: tables.merge(one, log.quarantine, on=hit, clauses="WHEN MATCHED THEN DELETE", scatter=False))
+def _others(log: TopicLog, target: Target, intent: Intent) -> None:
+    """Quarantine, verdicts and runs. What was put aside when another writer had finished the erasure is new: what was seen before goes alone."""
+    from pyspark.sql import functions as F
+
+    there = quarantine.exists(log)
+    for _ in range(ATTEMPTS):
+        held = quarantine.rows(log, at=int(tables.history(log.spark, log.quarantine, 1)[0]["version"])) if there else None
+        end = log_end(log, pin=True)
+        if end.intent is None or end.intent.id != intent.id:
+            return
+        seen = None if held is None else held.filter(f"key IS NOT NULL AND {digest_sql(log.uuid, log.types.key)} = '{target.digest}'")
+        with tables.door(log.quarantine):
+            if seen is None or seen.isEmpty():
+                break
+        # Until there is none: an append that was begun before may have gone on with one meanwhile.
+        quarantine.change(log, seen, "WHEN MATCHED AND t.outcome IS NULL AND t.attempt <=> s.attempt THEN DELETE", attempt=F.col("attempt"))
+    else:
+        raise Conflict(f"{log.name}: other writers kept the quarantine from being written. {AGAIN}")
     quotes.remove(log, target.quoted)
 
 

@@ -146,7 +146,7 @@ def withdraw(log: TopicLog, batch: str, attempt: str) -> None:
     from pyspark.sql import functions as F
 
     mine = rows(log).filter((F.col("batch") == batch) & (F.col("attempt") == attempt))
-    _merged(log, mine, f"WHEN MATCHED AND t.outcome IS NULL AND t.attempt = {literal(attempt)} THEN DELETE")
+    change(log, mine, f"WHEN MATCHED AND t.outcome IS NULL AND t.attempt = {literal(attempt)} THEN DELETE")
 
 
 def tried(log: TopicLog, *, token: str | None, digest: str | None, since: int | None = None) -> list[str]:
@@ -177,18 +177,19 @@ def tried(log: TopicLog, *, token: str | None, digest: str | None, since: int | 
     return [row["batch"] for row in sorted(found, key=lambda row: row["time"], reverse=True)]
 
 
-def rows(log: TopicLog, *, closed: bool = False) -> DataFrame:
+def rows(log: TopicLog, *, closed: bool = False, at: int | None = None) -> DataFrame:
     """What the quarantine holds, in the columns of the log's records, `ABOUT` and `KEPT`, and the types that the topic has now. Cost: none.
 
     Args:
         log: the topic's log.
         closed: the stubs of what has left it, in place of what is here.
+        at: a version of the table.
     """
     from pyspark.sql import functions as F
 
     if not exists(log):
         return _none(log)
-    held = tables.read(log.spark, log.quarantine)
+    held = tables.read(log.spark, log.quarantine, at)
     absent = [name for name in KEPT if name not in held.columns]
     held = held.withColumns({name: F.lit(None).cast(KEPT[name]) for name in absent}) if absent else held
     held = held.withColumn("value", shaped(F.col("value"), held.schema["value"].dataType, log.types.value))
@@ -239,7 +240,7 @@ def claim(log: TopicLog, chosen: DataFrame, token: str) -> int:
     """
     from pyspark.sql import functions as F
 
-    _merged(log, chosen, "WHEN MATCHED AND t.outcome IS NULL AND t.claim IS NULL THEN UPDATE SET t.claim = s.token", token=F.lit(token))
+    change(log, chosen, "WHEN MATCHED AND t.outcome IS NULL AND t.claim IS NULL THEN UPDATE SET t.claim = s.token", token=F.lit(token))
     return rows(log).filter(F.col("claim") == token).count()
 
 
@@ -256,7 +257,7 @@ def release(log: TopicLog, token: str) -> None:
     from pyspark.sql import functions as F
 
     mine = rows(log).filter(F.col("claim") == token)
-    _merged(log, mine, "WHEN MATCHED AND t.claim = s.token AND t.outcome IS NULL THEN UPDATE SET t.claim = NULL", token=F.lit(token))
+    change(log, mine, "WHEN MATCHED AND t.claim = s.token AND t.outcome IS NULL THEN UPDATE SET t.claim = NULL", token=F.lit(token))
 
 
 def close(log: TopicLog, chosen: DataFrame, outcome: str, *, note: str | None, token: str, now: int) -> None:
@@ -265,7 +266,7 @@ def close(log: TopicLog, chosen: DataFrame, outcome: str, *, note: str | None, t
 
     mine = "t.claim IS NULL" if outcome == DROPPED else "t.claim = s.token"
     empty = ", ".join(f"t.{name} = NULL" for name in CONTENT)
-    _merged(
+    change(
         log, chosen,
         f"WHEN MATCHED AND t.outcome IS NULL AND {mine} THEN UPDATE SET t.outcome = s.outcome, t.claim = s.token, t.closed_at = s.closed_at,"
         f" t.note = s.note, {empty}",
@@ -273,7 +274,7 @@ def close(log: TopicLog, chosen: DataFrame, outcome: str, *, note: str | None, t
     )  # fmt: skip
 
 
-def _merged(log: TopicLog, chosen: DataFrame, clause: str, **more: Column) -> None:
+def change(log: TopicLog, chosen: DataFrame, clause: str, **more: Column) -> None:
     """Change the chosen rows by one MERGE, tried again where others changed the table meanwhile."""
     _ensure(log)
     source = chosen.select(*PLACE, *[column.alias(name) for name, column in more.items()])

@@ -203,3 +203,22 @@ def test_a_late_erasure_removes_no_record_that_was_appended_since(lake: Lake, mo
     assert [(row["key"], row["offset"]) for row in topic.read().collect()] == [("bob", 1), ("ann", 2)]
     topic.merge()
     assert people(topic) == {"ann": "new", "bob": "b1"}
+
+
+@pytest.mark.long
+def test_a_late_erasure_removes_no_record_that_was_put_aside_since(lake: Lake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Another writer has finished it, and a record of the key is put aside anew: before the quarantine is looked at, and before the DELETE."""
+    suites = write(tmp_path / "suites", "t", append=[rows("positive", "_tombstone OR value > 0")])
+    topic = lake.create_topic("t", key="STRING", value="INT", config={"quality.suites": suites, "quality.on.failure": "quarantine"})
+    topic.append([{"key": "ann", "value": -1}, {"key": "bob", "value": -1}, {"key": "bob", "value": 1}])
+    topic.merge()
+
+    def aside() -> list[tuple[str, int]]:
+        return sorted((row["key"], row["value"]) for row in topic.quarantined().collect())
+
+    for step, (owner, name) in enumerate(((erase, "_others"), (erase.quarantine, "change")), start=7):
+        late(monkeypatch, owner, name, lambda step=step: lake.topic("t").append([{"key": "ann", "value": -step}]))
+        topic.erase("ann")
+        assert aside() == [("ann", -step), ("bob", -1)]
+    topic.erase("ann")
+    assert aside() == [("bob", -1)]
