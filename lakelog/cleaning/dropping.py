@@ -22,14 +22,14 @@ from lakelog.delta import tables
 from lakelog.delta.errors import raised
 from lakelog.errors import Conflict
 from lakelog.log.notes import note
-from lakelog.log.rows import STATE_SEGMENT
+from lakelog.log.rows import STATE_SEGMENT, in_segments
 from lakelog.log.tail import LogEnd
 from lakelog.model.records import header_octets, looked_up, octets
 from lakelog.model.topic_log import TopicLog
 from lakelog.model.widening import shaped
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 STATE_MOVED = "LAKELOG_STATE_MOVED"
 # Segments of fewer octets together are written by one task, a file a segment.
@@ -74,7 +74,7 @@ def drops(
     chosen = {index: [one.base for one in held] for index, held in segments.items() if held}
     if not chosen:
         return {}
-    stored = tables.read(log.spark, log.table, end.version).filter(_within(chosen) & F.col("control").isNull())
+    stored = tables.read(log.spark, log.table, end.version).filter(in_segments(chosen) & F.col("control").isNull())
     stored = stored.withColumn("value", shaped(F.col("value"), stored.schema["value"].dataType, log.types.value))
     barrier = F.col("tombstone") & log.rule.version().isNull() if log.rule.barriers else F.lit(False)
     size = F.expr(f"{octets('key', log.types.key)} + {octets('value', log.types.value)}") + header_octets(F.col("headers"))
@@ -98,16 +98,6 @@ def drops(
     )  # fmt: skip
     with tables.door(log.table):
         return {(row["partition"], row["segment"]): Drops(*(int(row[place]) for place in range(2, 8))) for row in found.collect()}
-
-
-def _within(chosen: Mapping[int, Sequence[int]]) -> Column:
-    """Whether a row lies in one of these segments: by literals of the partition columns, so that other folders are not opened."""
-    from pyspark.sql import functions as F
-
-    found = F.lit(False)
-    for index, bases in sorted(chosen.items()):
-        found = found | ((F.col("partition") == index) & F.col("segment").isin(list(bases)))
-    return F.col("partition").isin(sorted(chosen)) & (F.col("segment") >= 0) & found
 
 
 def rewrite(log: TopicLog, rows: DataFrame, end: LogEnd, partition: int, segments: Sequence[Segment], *, all_below: bool, now: int) -> int:

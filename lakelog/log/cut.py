@@ -15,7 +15,7 @@ from lakelog.delta.statement import committing, during
 from lakelog.errors import Conflict
 from lakelog.log import withdrawn
 from lakelog.log.guard import STATE_MOVED, insisted, state_condition
-from lakelog.log.rows import control_frame, log_rows
+from lakelog.log.rows import control_frame, in_segments, log_rows
 from lakelog.log.state import state_note, state_row
 from lakelog.log.tail import LogEnd
 from lakelog.log.tokens import TOKEN_PARTITION
@@ -24,7 +24,7 @@ from lakelog.model.names import quoted
 from lakelog.model.topic_log import TopicLog
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 MOST = 2**63 - 1
 Range = tuple[int, int, int, int, int, str | None]
@@ -135,13 +135,10 @@ def drop(log: TopicLog, end: LogEnd, segments: Sequence[tuple[int, int]], *, use
 
     Cost: one small Spark job over the state rows; no file of the segments is read.
     """
-    from pyspark.sql import functions as F
-
     known = {index: end.tails[index] for index, _ in segments}
     by_partition: dict[int, list[int]] = {}
     for index, segment in sorted(segments):
         by_partition.setdefault(index, []).append(segment)
-    which = [(F.col("partition") == F.lit(index)) & F.col("segment").isin(bases) for index, bases in by_partition.items()]
     view = f"lakelog_{uuid.uuid4().hex}"
     log_rows(log).createOrReplaceTempView(view)
     try:
@@ -149,7 +146,7 @@ def drop(log: TopicLog, end: LogEnd, segments: Sequence[tuple[int, int]], *, use
         row = control_frame(log.spark, log.types, [state_row(tail.state, log.uuid) for tail in known.values()][:1], 0)
         row.createOrReplaceTempView(f"{view}_row")
         none = log.spark.sql(f"SELECT * FROM {quoted(f'{view}_row')} WHERE NOT {insisted(quoted(view), known)}")  # noqa: S608
-        tables.replace(none, log.table, _any(which), user_metadata=user_metadata)
+        tables.replace(none, log.table, in_segments(by_partition), user_metadata=user_metadata)
     except Exception as error:
         if not raised(error, STATE_MOVED):
             raise
@@ -158,14 +155,6 @@ def drop(log: TopicLog, end: LogEnd, segments: Sequence[tuple[int, int]], *, use
         log.spark.catalog.dropTempView(view)
         log.spark.catalog.dropTempView(f"{view}_row")
     return True
-
-
-def _any(conditions: Sequence[Column]) -> Column:
-    """Whether one of the conditions holds; of little depth, however many there are: Connect and Delta's parser take it apart by recursion."""
-    if len(conditions) == 1:
-        return conditions[0]
-    middle = len(conditions) // 2
-    return _any(conditions[:middle]) | _any(conditions[middle:])
 
 
 def remove(log: TopicLog, where: str, *, user_metadata: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import frames, tables
@@ -11,7 +11,7 @@ from lakelog.model.records import HEADERS, Types, columns, instant
 from lakelog.model.topic_log import TopicLog
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 
@@ -25,6 +25,22 @@ WITHDRAWN_SEGMENT = -4
 def log_rows(log: TopicLog) -> DataFrame:
     """All rows of bronze, control rows too, as they are whenever a statement reads them (`tables.analysed`)."""
     return tables.analysed(log.spark, log.table, (log.uuid, log.types))
+
+
+def in_segments(chosen: Mapping[int, Sequence[int]]) -> Column:
+    """Whether a row lies in one of these segments (partition to base offsets): by partition columns alone, so that other folders are not opened."""
+    from pyspark.sql import functions as F
+
+    each = [(F.col("partition") == F.lit(index)) & F.col("segment").isin(list(bases)) for index, bases in sorted(chosen.items())]
+    return any_of(each) if each else F.lit(False)
+
+
+def any_of(conditions: Sequence[Column]) -> Column:
+    """Whether one of the conditions holds; of little depth, however many there are: Connect and Delta's parser take it apart by recursion."""
+    if len(conditions) == 1:
+        return conditions[0]
+    middle = len(conditions) // 2
+    return any_of(conditions[:middle]) | any_of(conditions[middle:])
 
 
 def schema(types: Types) -> StructType:

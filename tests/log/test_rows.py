@@ -1,10 +1,10 @@
-"""What leaves the log, decided without it."""
+"""Conditions on the rows of the log."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakelog.log.cut import _any
+from lakelog.log.rows import any_of
 
 
 @dataclass(frozen=True)
@@ -21,5 +21,5 @@ class Condition:
 def test_many_conditions_are_of_little_depth() -> None:
     """Spark Connect refuses an expression of some fifty levels; a log may have thousands of partitions."""
     for count in (1, 2, 3, 50, 5000):
-        found = _any([Condition()] * count)  # type: ignore[list-item]
+        found = any_of([Condition()] * count)  # type: ignore[list-item]
         assert (found.count, found.depth) == (count, (count - 1).bit_length())  # type: ignore[attr-defined]
