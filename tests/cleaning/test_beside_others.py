@@ -9,7 +9,7 @@ import pytest
 from lakelog.cleaning import clean, retention
 from lakelog.errors import Conflict
 from lakelog.log import state
-from tests.readers.test_late_truncation import late
+from tests.interleaving import late
 
 if TYPE_CHECKING:
     from lakelog import Lake, Topic

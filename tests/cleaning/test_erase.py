@@ -18,8 +18,8 @@ from lakelog.model.names import TableRef
 from lakelog.operations import erase, quotes
 from lakelog.running.run import run
 from tests.conftest import Clock
+from tests.interleaving import late
 from tests.quality.folders import rows, stock, write
-from tests.readers.test_late_truncation import late
 from tests.tables import versions
 
 DAY = 86_400_000

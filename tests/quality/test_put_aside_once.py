@@ -11,8 +11,8 @@ from lakelog.errors import Conflict
 from lakelog.log import append
 from lakelog.quality.gate import AppendGate
 from tests.conftest import Clock
+from tests.interleaving import late
 from tests.quality.folders import rows, write
-from tests.readers.test_late_truncation import late
 
 if TYPE_CHECKING:
     from lakelog import Lake, Topic

@@ -11,8 +11,8 @@ from lakelog import GateFailed, InvalidRequest, Refused
 from lakelog.log.append import AppendOptions
 from lakelog.quality import quarantine, requeue
 from tests.conftest import Clock
+from tests.interleaving import late
 from tests.quality.folders import rows, write
-from tests.readers.test_late_truncation import late
 
 if TYPE_CHECKING:
     from lakelog import Lake, Topic

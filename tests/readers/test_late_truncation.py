@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from lakelog.operations import truncate
+from tests.interleaving import late
 from tests.readers.test_reading import orders, put, seen
 
 if TYPE_CHECKING:
@@ -15,19 +16,6 @@ if TYPE_CHECKING:
 
 # As many octets as a segment has at least.
 LONG = "12345678901234"
-
-
-def late(patch: pytest.MonkeyPatch, owner: Any, name: str, other: Any) -> None:
-    """Before a function runs for the first time, another writer does its work."""
-    function, done = getattr(owner, name), []
-
-    def called(*given: Any, **more: Any) -> Any:
-        if not done:
-            done.append(name)
-            other()
-        return function(*given, **more)
-
-    patch.setattr(owner, name, called)
 
 
 @pytest.mark.long

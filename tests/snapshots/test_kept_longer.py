@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakelog.snapshots import maintain, registry
-from tests.readers.test_late_truncation import late
+from tests.interleaving import late
 from tests.snapshots.test_snapshots import DAY, live, put, topic
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 from lakelog.delta import tables
 from lakelog.latest.progress import progress
 from lakelog.snapshots import restore
-from tests.readers.test_late_truncation import late
+from tests.interleaving import late
 from tests.snapshots.test_snapshots import live, put, topic
 
 if TYPE_CHECKING:
