@@ -243,6 +243,11 @@ def history(spark: SparkSession, table: TableRef, limit: int) -> list[Row]:
         return list(spark.sql(f"DESCRIBE HISTORY {table.sql()} LIMIT {int(limit)}").collect())
 
 
+def newest_version(spark: SparkSession, table: TableRef) -> int:
+    """The version of the newest commit; one small Spark job that opens its file."""
+    return int(history(spark, table, 1)[0]["version"])
+
+
 def merge(
     source: DataFrame, table: TableRef, *, on: str, clauses: str, scatter: bool = True, user_metadata: str | None = None
 ) -> int | None:

@@ -150,7 +150,7 @@ def true_end(log: TopicLog) -> LogEnd:
 
     Cost: one pass over the log's control rows and offsets.
     """
-    version = int(tables.history(log.spark, log.table, 1)[0]["version"])
+    version = tables.newest_version(log.spark, log.table)
     return LogEnd(version, _read(log, list(range(log.partitions)), {}, version, records_beyond=True), {})
 
 

@@ -271,7 +271,7 @@ def _others(log: TopicLog, target: Target, intent: Intent) -> None:
 
     there = quarantine.exists(log)
     for _ in range(ATTEMPTS):
-        held = quarantine.rows(log, at=int(tables.history(log.spark, log.quarantine, 1)[0]["version"])) if there else None
+        held = quarantine.rows(log, at=tables.newest_version(log.spark, log.quarantine)) if there else None
         end = log_end(log, pin=True)
         if end.intent is None or end.intent.id != intent.id:
             return

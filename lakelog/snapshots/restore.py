@@ -169,7 +169,7 @@ def _bring_back(log: TopicLog, order: Order, intent: Intent, *, now: int) -> Non
 def _version(log: TopicLog) -> int:
     """Silver's version; -1 where it is gone."""
     try:
-        return int(tables.history(log.spark, log.silver, 1)[0]["version"])
+        return tables.newest_version(log.spark, log.silver)
     except NotFound:
         return -1
 

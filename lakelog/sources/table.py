@@ -62,7 +62,7 @@ def look(topic: Topic, source: TableSource) -> Position:
             f"{topic.name}: {source} is not the table whose rows were taken: it was made anew. Nothing was written. Give the source another name,"
             " then all of it is taken.", name="SOURCE_REPLACED", expected=last.content, actual=identity, source=str(source),
         )  # fmt: skip
-    newest = int(tables.history(topic.spark, source.ref, 1)[0]["version"])
+    newest = tables.newest_version(topic.spark, source.ref)
     taken = None if last is None else int((last.more or {})["to"])
     if taken is None and source.starting_version is not None:
         taken = source.starting_version - 1
