@@ -24,16 +24,13 @@ COMMON: dict[str, Any] = {
     "cwd": "/opt/lakelog",
     "on_failure_callback": [SmtpNotifier(to="oncall@example.com", from_email="airflow@example.com")],
 }
-# A run that would overlap waits (max_active_runs); what was missed is not made up for (catchup): the next merge merges it all.
+# A run that would overlap waits (max_active_runs); one that was missed is not made up for (catchup): the next one does its work.
 with DAG("lakelog_orders_merge", schedule="7/15 * * * *", start_date=START, catchup=False, max_active_runs=1, default_args=COMMON):
     BashOperator(task_id="merge", bash_command="venv/bin/python jobs/merge.py --topic orders")
 
 with DAG("lakelog_orders_nightly", schedule="30 2 * * *", start_date=START, catchup=False, max_active_runs=1, default_args=COMMON):
-    # The file that was delivered on the day of the run, complete when it appears. A repeat writes nothing.
-    append = BashOperator(
-        task_id="append",
-        bash_command="venv/bin/python jobs/append.py --topic orders /data/in/orders-{{ dag_run.run_after | ds }}.ndjson",
-    )
+    # Every file that was not taken yet, of nights that were missed too.
+    append = BashOperator(task_id="append", bash_command="venv/bin/python jobs/append.py --topic orders --from /data/in/orders")
     merge = BashOperator(task_id="merge", bash_command="venv/bin/python jobs/merge.py --topic orders")
     check = BashOperator(task_id="check", bash_command="venv/bin/python jobs/check.py --topic orders")
     snapshot = BashOperator(

@@ -2,7 +2,8 @@
 
 Copy this file into the DAGs folder. Needs apache-airflow-providers-apache-spark, and on the worker spark-submit and /opt/lakelog with jobs/,
 spark-defaults.conf and lakelog.zip, which is the wheel under another name: of --py-files executors take .zip alone. The connection
-spark_default says which cluster.
+spark_default says which cluster. Files on hdfs:// are listed by pyarrow, which needs Hadoop's libhdfs on the worker: HADOOP_HOME, and CLASSPATH from
+`hadoop classpath --glob`.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ COMMON: dict[str, Any] = {
 }
 
 with DAG("lakelog_orders_cluster", schedule="30 2 * * *", start_date=START, catchup=False, max_active_runs=1, default_args=COMMON):
-    # The file that was delivered on the day of the run, complete when it appears. A repeat writes nothing.
+    # Every file that was not taken yet, of nights that were missed too.
     append = SparkSubmitOperator(
         task_id="append",
         application="/opt/lakelog/jobs/append.py",
-        application_args=["--root", "hdfs:///data/lake", "--topic", "orders", "hdfs:///data/in/orders-{{ dag_run.run_after | ds }}.ndjson"],
+        application_args=["--root", "hdfs:///data/lake", "--topic", "orders", "--from", "hdfs:///data/in/orders"],
     )
     merge = SparkSubmitOperator(
         task_id="merge",

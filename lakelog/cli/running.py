@@ -7,17 +7,16 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakelog.errors import UNSUPPORTED_FEATURE, InvalidRequest, LakelogError, TopicNotFound
+from lakelog.errors import UNSUPPORTED_FEATURE, LakelogError, TopicNotFound
 from lakelog.terminal import output, told
 from lakelog.terminal.context import Call, Engine, Name, verb
 from lakelog.terminal.failure import failure, in_cli
+from lakelog.terminal.named import sources_of
 
 if TYPE_CHECKING:
     from lakelog.lake.lake import Lake
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from lakelog.running.steps import Tell
     from lakelog.running_results import Run, Step
     from lakelog.sources.configured import Source
-    from lakelog.terminal.settings import Settings
 
 From = Annotated[
     list[str] | None, typer.Option("--from", metavar="SOURCE", help="A directory, or kafka://HOST:PORT/TOPIC; else lakelog.toml's sources.")
@@ -34,56 +32,6 @@ Decode = Annotated[
     str | None, typer.Option(metavar="key=FORM,value=FORM", help="Of Kafka: json, debezium, avro:FILE, avro:ID=FILE;ID=FILE.")
 ]
 DOING = {"append": "appending", "merge": "merging", "snapshot": "snapshot", "clean": "cleaning", "check": "checking"}
-
-
-def sources_of(
-    settings: Settings,
-    topic: str,
-    directories: Sequence[str],
-    written: Mapping[str, str],
-    messages: Mapping[str, Any] = MappingProxyType({}),
-    *,
-    needed: bool = True,
-) -> list[Source]:
-    """The sources of an append: directories and topics of Kafka that are named, else those of lakelog.toml.
-
-    Args:
-        settings: they list the sources of topics.
-        topic: the topic.
-        directories: ``--from``.
-        written: how files are written, where the command line says it.
-        messages: how messages of Kafka are taken, where the command line says it.
-        needed: there must be one.
-
-    Raises:
-        InvalidRequest: there is none, or none of those that the command line says something of.
-        InvalidConfig: one is named twice.
-    """
-    from lakelog.sources.configured import DirectorySource, of_name, require_distinct
-    from lakelog.sources.kafka_source import KafkaSource
-
-    configured = settings.sources.get(topic, ())
-    files: Mapping[str, Any] = written
-    named = [source for one in directories for source in of_name(one, configured, Path.cwd())] or list(configured)
-    found: list[Source] = [
-        replace(one, **files) if isinstance(one, DirectorySource) else replace(one, **messages) if isinstance(one, KafkaSource) else one
-        for one in named
-    ]
-    if messages and not any(isinstance(one, KafkaSource) for one in found):
-        raise InvalidRequest(
-            "--mirror and --decode are about messages of Kafka: --from kafka://HOST:PORT/TOPIC, or a source of lakelog.toml."
-        )
-    if needed and not found:
-        raise InvalidRequest(
-            f"{topic}: what is to be appended? Name files, a directory with --from, or sources in {settings.file or 'a lakelog.toml'}:"
-            f' [topics.{topic}] sources = ["./in"].'
-        )
-    if written and not any(isinstance(one, DirectorySource) for one in found):
-        raise InvalidRequest(
-            f"{', '.join(f'--{name}' for name in written)} are about files: --from DIRECTORY, or a source of lakelog.toml."
-        )
-    require_distinct(found, "--from")
-    return found
 
 
 def append_from(

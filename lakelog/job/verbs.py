@@ -7,11 +7,12 @@ import traceback
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakelog.errors import GateFailed, InvalidRequest, LakelogError
 from lakelog.model.snapshot_id import keep_ms
 from lakelog.running.interrupt import Signals
+from lakelog.terminal.named import sources_of
 from lakelog.terminal.settings import load, stated_root
 
 if TYPE_CHECKING:
@@ -33,21 +34,16 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Work:
-    """What a verb works with: its parameters, the lake, and what ``lakelog.toml`` says."""
+    """What a verb works with: its parameters, the lake, and where an append takes its records from."""
 
     given: Namespace
     lake: Lake
-    settings: Settings
+    sources: Sequence[Source] = ()
 
     @property
     def topic(self) -> Topic:
         """The topic."""
         return self.lake.topic(self.given.topic)
-
-    @property
-    def sources(self) -> Sequence[Source]:
-        """Where the topic's records come from."""
-        return self.settings.sources.get(self.given.topic, ())
 
 
 def perform(given: Namespace, signals: Signals | None = None) -> Outcome:
@@ -56,9 +52,8 @@ def perform(given: Namespace, signals: Signals | None = None) -> Outcome:
         return _run(given, signals or Signals())
     try:
         settings = load(root=given.root, config=given.config)
-        read = given.verb == "append" and not given.files
-        lake = settings.reading(settings.sources.get(given.topic, ()) if read else ()).open_lake()
-        return _VERBS[given.verb](Work(given, lake, settings))
+        sources = _sources(given, settings) if given.verb == "append" else []
+        return _VERBS[given.verb](Work(given, settings.reading(sources).open_lake(), sources))
     except LakelogError as error:
         return failed(error)
 
@@ -97,21 +92,32 @@ def _run(given: Namespace, signals: Signals) -> Outcome:
     return Outcome(made.to_json(), made.exit_code, str(said.get("error", "")), str(said.get("message", "")))
 
 
+def _written(given: Namespace) -> dict[str, Any]:
+    """How files are written, where the parameters say it."""
+    return {name: getattr(given, name) for name in ("format", "delimiter", "encoding", "null") if getattr(given, name) is not None}
+
+
+def _sources(given: Namespace, settings: Settings) -> list[Source]:
+    """Where an append takes its records from; none where it is files that are named."""
+    if given.files and given.sources:
+        raise InvalidRequest("--from takes the files or messages of a source once each: name no FILE beside it.")
+    if given.files:
+        return []
+    if given.token is not None:
+        raise InvalidRequest("--token is the name of a batch of files: name some. What sources hold is appended once without it.")
+    return sources_of(settings, given.topic, given.sources or (), _written(given))
+
+
 def _append(work: Work) -> Outcome:
     from lakelog.inputs.identity import matched, of_files
     from lakelog.sources.append import append_from
 
     topic, given = work.topic, work.given
     if not given.files:
-        stated = [f"--{name}" for name in ("format", "delimiter", "encoding", "null", "token") if getattr(given, name) is not None]
-        if stated:
-            raise InvalidRequest(f"{', '.join(stated)} are about files that are named: name some, or say it of the source in lakelog.toml.")
         return Outcome(json.dumps({"sources": [one.to_dict() for one in append_from(topic, work.sources)]}))
     files = [path for named in given.files for path in matched(named)]
     token = given.token or of_files(files)
-    names = ("format", "delimiter", "encoding", "null")
-    written = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
-    return Outcome(topic.append(files, **written, token=token).to_json())
+    return Outcome(topic.append(files, **_written(given), token=token).to_json())
 
 
 def _merge(work: Work) -> Outcome:

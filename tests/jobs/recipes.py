@@ -64,3 +64,8 @@ def parsed(command: str) -> list[Any]:
         assert not [text for text in texts if re.search(r"[{}%]|\$\(", text)], f"{texts} of {command}"
         assert "orders" in one.topic
     return found
+
+
+def takes_all(call: Any) -> bool:
+    """Whether a scheduled call leaves nothing out after a night that was missed: a name with today's date in it would."""
+    return call.verb != "append" or bool(call.sources and not call.files)

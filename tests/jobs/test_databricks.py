@@ -10,7 +10,7 @@ import pytest
 
 from lakelog.job.parameters import parse
 from lakelog.model.names import check_root
-from tests.jobs.recipes import ALERT, DAY, JOBS, PROJECT, QUARTZ, RECIPES, ROOT, documents
+from tests.jobs.recipes import ALERT, DAY, JOBS, PROJECT, QUARTZ, RECIPES, ROOT, documents, takes_all
 
 TARGETS = ("dev", "serverless", "job_cluster")
 
@@ -69,7 +69,8 @@ def test_bundle_jobs_call_the_entry_point_with_parameters_it_takes(target: str) 
             assert PROJECT["project"]["scripts"][wheel["entry_point"]] == "lakelog.job.entry:main"
             texts = [referred(text, given) for text in wheel["parameters"]]
             assert not any("{{" in text or "${" in text for text in texts)
-            assert parse(texts).verb == name
+            call = parse(texts)
+            assert call.verb == name and takes_all(call)
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -20,6 +20,8 @@ from lakelog.job import entry
 from lakelog.job.entry import JobFailed, main, run
 from lakelog.job.parameters import VERBS, parse
 from lakelog.job.verbs import _VERBS
+from lakelog.sources.configured import DirectorySource
+from lakelog.sources.kafka_source import KafkaSource
 from lakelog.terminal.settings import Settings
 
 ROOT = Path(__file__).parent.parent.parent
@@ -74,7 +76,10 @@ def test_every_verb_has_parameters_a_job_and_an_action() -> None:
     assert set(VERBS) == {"run", *_VERBS} == {path.stem for path in (ROOT / "jobs").glob("*.py")}
 
 
-def test_the_entry_point_returns_after_one_line(topic: Topic, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_entry_point_returns_after_one_line(
+    topic: Topic, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     assert main(["merge", "--topic", "orders", "--max-records", "5"]) is None
     assert capsys.readouterr().out == '{"did": "merge"}\n'
     assert topic.called["merge"] == ((), {"max_records": 5, "rebuild": False})
@@ -85,6 +90,13 @@ def test_the_entry_point_returns_after_one_line(topic: Topic, capsys: pytest.Cap
     assert main(["append", "--topic=orders", f"{tmp_path}/*.ndjson"]) is None
     assert topic.called["append"][0] == ([f"{tmp_path}/a.ndjson", f"{tmp_path}/b.ndjson"],)
     assert topic.called["append"][1]["token"].startswith("a.ndjson:2:")
+    taken: list[Any] = []
+    monkeypatch.setattr("lakelog.sources.append.append_from", lambda topic, sources: taken.extend(sources) or [])
+    assert main(["append", "--topic=orders", "--from=/in/", "--from", "kafka://b:1/t", "--format=csv"]) is None
+    assert taken == [DirectorySource("/in", format="csv"), KafkaSource("t", "b:1")]
+    for wrong in (["--from=/in", "a.ndjson"], ["--from=/in", "--token=t"], ["--token=t"], []):
+        with pytest.raises(JobFailed, match="INVALID_REQUEST"):
+            main(["append", "--topic=orders", *wrong])
     assert main(["restore", "--topic=orders", "--to=friday", "--dry-run"]) is None
     assert topic.called["restore"] == (("friday",), {"log": "truncate", "dry_run": True, "unless_there": True})
     assert main(["merge", "--help"]) is None

@@ -18,7 +18,7 @@ from lakelog.delta.prerequisites import DELTA_JAR
 from lakelog.delta.session import DELTA_CONF
 from lakelog.job.parameters import VERBS, parse
 from lakelog.terminal.settings import load
-from tests.jobs.recipes import ALERT, CRON, DAY, JOBS, PROJECT, RECIPES, SCHEDULED, documents, parsed, pin
+from tests.jobs.recipes import ALERT, CRON, DAY, JOBS, PROJECT, RECIPES, SCHEDULED, documents, parsed, pin, takes_all
 
 # ---- cron ----
 
@@ -36,8 +36,12 @@ def test_crontab_runs_every_job_once_at_a_time_and_mails_what_fails() -> None:
         assert re.search(r">>(\$LOGS/\w+\.log) 2>&1 \|\| tail -n 3 \1$", command), "prints only where it failed"
         command = command.replace("\\%", "%")
         subprocess.run(["sh", "-n", "-c", command], check=True)
-        verbs += [one.verb for one in parsed(command)]
+        calls = parsed(command)
+        assert all(map(takes_all, calls))
+        verbs += [one.verb for one in calls]
     assert sorted(verbs) == sorted(SCHEDULED)
+    layout = (JOBS / "README.md").read_text(encoding="utf-8")
+    assert all(f"`{settings[name]}`" in layout for name in ("JOBS", "LOGS", "LAKELOG_CONFIG"))
 
 
 # ---- systemd ----
@@ -67,6 +71,7 @@ def test_services_end_in_time_and_call_for_help_and_timers_start_them() -> None:
         assert one["OnFailure"] == ["lakelog-alert@%n.service"] and "WantedBy" not in one
         for command in one["ExecStart"]:
             found = parsed(command.replace("$$", "$").replace("%%", "%").replace("%i", "before-migration"))
+            assert all(map(takes_all, found))
             verbs |= {call.verb for call in found}
     assert verbs == RECIPES
     for one in timers.values():
@@ -123,14 +128,16 @@ def test_dags_run_one_at_a_time_and_call_jobs_with_parameters_they_take(file: st
         assert schedule is None or CRON.fullmatch(schedule)
     if file == "lakelog_bash.py":
         commands = [templated(ast.literal_eval(one["bash_command"])) for one in operators(tree, "BashOperator")]
-        assert {call.verb for command in commands for call in parsed(command)} == RECIPES
+        calls = [call for command in commands for call in parsed(command)]
+        assert {call.verb for call in calls} == RECIPES and all(map(takes_all, calls))
         # What a person types goes by the environment, in quotes, never into the text of the command.
         assert not any("params" in command for command in commands)
         assert ['"$TO"' in command for command in commands if "restore" in command] == [True, True]
         return
     for one in operators(tree, "SparkSubmitOperator"):
         verb = Path(ast.literal_eval(one["application"])).stem
-        assert parse([verb, *map(templated, ast.literal_eval(one["application_args"]))]).verb == verb
+        call = parse([verb, *map(templated, ast.literal_eval(one["application_args"]))])
+        assert call.verb == verb and takes_all(call)
     assert Path(ast.literal_eval(defaults["py_files"])).suffix == ".zip", "executors take no wheel"
     assert Path(ast.literal_eval(defaults["properties_file"])).name == "spark-defaults.conf"
 
@@ -166,7 +173,7 @@ def test_cronjobs_run_one_at_a_time_with_parameters_the_jobs_take(tmp_path: Path
             assert (spec["concurrencyPolicy"], spec["timeZone"]) == ("Forbid", "Etc/UTC")
             assert CRON.fullmatch(spec["schedule"]) and spec["startingDeadlineSeconds"] >= 10
             (call,) = check_job(spec["jobTemplate"]["spec"])
-            assert one["metadata"]["name"] == f"lakelog-{call.verb}-orders"
+            assert one["metadata"]["name"] == f"lakelog-{call.verb}-orders" and takes_all(call)
             verbs.append(call.verb)
     assert sorted(verbs) == sorted(SCHEDULED)
     (config,) = [one for one in found if one["kind"] == "ConfigMap"]

@@ -10,9 +10,9 @@ import pytest
 
 from lakelog import InvalidConfig, InvalidRequest
 from lakelog.cli import running
-from lakelog.cli.running import sources_of
 from lakelog.sources.configured import DirectorySource, Source
 from lakelog.sources.kafka_source import KafkaSource
+from lakelog.terminal.named import sources_of
 from lakelog.terminal.settings import Settings
 from tests.conftest import Answer
 
