@@ -33,7 +33,14 @@ def state_note(kind: str, states: Mapping[int, PartitionState], *, ends: Mapping
 
 
 def change_state(
-    log: TopicLog, end: LogEnd, states: Mapping[int, PartitionState], kind: str, *, now: int, more: Sequence[tuple[Any, ...]] = ()
+    log: TopicLog,
+    end: LogEnd,
+    states: Mapping[int, PartitionState],
+    kind: str,
+    *,
+    now: int,
+    more: Sequence[tuple[Any, ...]] = (),
+    of_state: bool = True,
 ) -> bool:
     """Write new state rows of partitions in one commit; appends that are under way conflict with it.
 
@@ -44,9 +51,10 @@ def change_state(
         kind: what the commit is, for its note.
         now: the time in milliseconds.
         more: control rows that go with them.
+        of_state: only the state must be as known, not the log's end.
 
     Returns:
-        False when the state is no longer as known, then nothing was written: read it again.
+        False when that is no longer as known, then nothing was written: read it again.
 
     Raises:
         Conflict: another writer holds the table's lock too long.
@@ -58,7 +66,7 @@ def change_state(
     known = {index: end.tails[index] for index in states}
     try:
         frame = control_frame(log.spark, log.types, rows, now)
-        return guard.insert(log, frame, known, None, now=now, count=len(rows), user_metadata=text, of_state=True) is not None
+        return guard.insert(log, frame, known, None, now=now, count=len(rows), user_metadata=text, of_state=of_state) is not None
     except Conflict as error:
         if error.name == LOCKED:
             raise

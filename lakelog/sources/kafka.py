@@ -74,6 +74,9 @@ def look(topic: Topic, source: KafkaSource) -> Position:
     # After a restore to before a source's first messages it begins where it did then, not at what the source still holds.
     begun = offsets.begun(withdrawn.told(topic.log, source.identity)) if unknown and epoch else {}
     firsts = {index: begun[index] for index in unknown if index in begun}
+    if offsets.beyond({**at, **firsts}, ends):
+        # Another process may have taken what came since it was asked where the source ends.
+        ends = kafka.ends(topic.spark, connection)
     offsets.require_not_replaced(topic.name, source, {**at, **firsts}, ends)
     missing = [index for index in unknown if index not in firsts]
     firsts |= kafka.firsts(topic.spark, connection, missing, ends) if missing else {}
@@ -103,11 +106,11 @@ def _mirrored(topic: Topic, source: KafkaSource, connection: Connection, ends: M
 
 
 def _begin(topic: Topic, source: KafkaSource, end: LogEnd, firsts: Mapping[int, int]) -> bool:
-    """Say in the log's state that it mirrors a source, from these offsets on; False where the state is no longer as known."""
+    """Say in the log's state that it mirrors a source, from these offsets on; False where the log is no longer as known: it must be empty still."""
     require_writable(topic.log, end)
     identity = uuid.uuid4().hex
     states = {index: tail.state.mirroring(identity, source.identity, firsts[index]) for index, tail in end.tails.items()}
-    return change_state(topic.log, end, states, "mirror", now=topic.clock())
+    return change_state(topic.log, end, states, "mirror", now=topic.clock(), of_state=False)
 
 
 def take(topic: Topic, source: KafkaSource, *, tell: Callable[[int, int], None] = lambda done, total: None) -> Taken:

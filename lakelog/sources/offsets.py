@@ -40,24 +40,29 @@ def require_same_partitions(topic: str, source: KafkaSource, partitions: int, en
         )  # fmt: skip
 
 
+def beyond(at: Offsets, ends: Offsets) -> dict[int, int]:
+    """The partitions of which more was taken than the source holds."""
+    return {index: offset for index, offset in sorted(at.items()) if ends.get(index, -1) < offset}
+
+
 def require_not_replaced(topic: str, source: KafkaSource, at: Offsets, ends: Offsets) -> None:
     """Refuse a source that ends before what was taken of it: it was made anew, or lost its end.
 
     Raises:
         Refused: SOURCE_REPLACED.
     """
-    shorter = {index: offset for index, offset in at.items() if ends.get(index, -1) < offset}
+    shorter = beyond(at, ends)
     if shorter:
         where = ", ".join(
             (f"partition {index} ends at {ends[index]}" if index in ends else f"there is no partition {index}")
             + f", up to {offset} was taken"
-            for index, offset in sorted(shorter.items())
+            for index, offset in shorter.items()
         )
         remedy = "Mirror it into another topic" if source.mirror else "Give the source another name, then all that it holds is taken"
         raise Refused(
             f"{topic}: {source} holds fewer offsets than were taken of it: {where}. It was made anew, or its brokers lost records; with"
             f" read_committed a transaction may be open. Nothing was written. {remedy}.",
-            name="SOURCE_REPLACED", expected=dict(sorted(shorter.items())), actual={index: ends.get(index, 0) for index in sorted(shorter)},
+            name="SOURCE_REPLACED", expected=shorter, actual={index: ends.get(index, 0) for index in shorter},
         )  # fmt: skip
 
 
