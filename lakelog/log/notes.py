@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 LOOK_BACK = 200
 # All that a table has.
 WHOLE_HISTORY = 100_000
-# Delta's operations that change no record: properties, columns, files rewritten as they are.
+# Delta's operations that change no record: properties, columns, constraints, clustering, files rewritten as they are.
 HARMLESS = ("OPTIMIZE", "VACUUM", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "ADD COLUMN", "CHANGE COLUMN", "UPGRADE PROTOCOL", "COMPUTE STATS",
-            "ADD FEATURE", "REORG", "CREATE", "SET TABLE PROPERTIES")  # fmt: skip
+            "ADD FEATURE", "DROP FEATURE", "REORG", "CREATE", "SET TABLE PROPERTIES", "ADD CONSTRAINT", "DROP CONSTRAINT", "CLUSTER BY",
+            "ROW TRACKING")  # fmt: skip
 
 
 def note(kind: str, *, ends: Mapping[int, int], checked: int, **more: Any) -> str:

@@ -80,7 +80,7 @@ def look(topic: Topic, source: TableSource) -> Position:
     if any(version not in rows for version in wanted):
         raise Refused(
             f"{topic.name}: the history of {source} does not reach back to version {taken + 1}. Nothing was written. Give the source another"
-            " name, then all rows it holds are taken; or set its starting_version.", name="SOURCE_EXPIRED", source=str(source),
+            " name, then all rows it holds are taken; or name it anew with a starting_version.", name="SOURCE_EXPIRED", source=str(source),
         )  # fmt: skip
     return Position(identity, taken, [version for version in wanted if _adds(topic.name, source, rows[version])], epoch)
 

@@ -41,6 +41,8 @@ def test_rows_are_taken_version_by_version(lake: Lake, spark: SparkSession, tmp_
     spark.sql(f"ALTER TABLE delta.`{table}` SET TBLPROPERTIES ('a' = 'b')")
     spark.sql(f"OPTIMIZE delta.`{table}`")
     add(spark, table, "e", "f")
+    spark.sql(f"ALTER TABLE delta.`{table}` ADD CONSTRAINT filled CHECK (key <> '')")
+    spark.sql(f"ALTER TABLE delta.`{table}` DROP CONSTRAINT filled")
     second = append_from(topic, [source])[0]
     assert (names(second), second.position) == ([["version 2"], ["version 5"]], 5)
     assert sorted(keys(topic)) == ["a", "b", "c", "d", "e", "f"] and keys(topic)[3] == "d"
@@ -60,12 +62,12 @@ def test_rows_are_taken_version_by_version(lake: Lake, spark: SparkSession, tmp_
     spark.sql(f"DELETE FROM delta.`{table}` WHERE key = 'a'")
     add(spark, table, "g")
     end = topic.ends()
-    with pytest.raises(Refused, match=r"changed otherwise than by appends: version 6 .*DELETE.* starting_version = 7") as refused:
+    with pytest.raises(Refused, match=r"changed otherwise than by appends: version 8 .*DELETE.* starting_version = 9") as refused:
         append_from(topic, [source])
-    assert (refused.value.name, refused.value.details["version"], topic.ends()) == ("SOURCE_REWRITTEN", 6, end)
-    assert append_from(topic, [TableSource(table, name="anew", starting_version=7)])[0].records == 1
+    assert (refused.value.name, refused.value.details["version"], topic.ends()) == ("SOURCE_REWRITTEN", 8, end)
+    assert append_from(topic, [TableSource(table, name="anew", starting_version=9)])[0].records == 1
     spark.sql("SELECT 'h' AS key, 'x' AS value").write.format("delta").mode("overwrite").save(table)
-    with pytest.raises(Refused, match="version 8 "):
+    with pytest.raises(Refused, match="version 10 "):
         append_from(topic, [TableSource(table, name="anew")])
     shutil.rmtree(table)
     add(spark, table, "i")
