@@ -69,7 +69,7 @@ class AppendGate:
             InvalidConfig: the suite is not understood.
             GateFailed: a rule could not be evaluated (GATE_BROKEN).
 
-        Cost: none beside the staging; where a rule raises, a staging without rules and one for each.
+        Cost: none beside the staging; where it raises, a staging without rules, one for each rule, and where none raises alone one more with all.
         """
         rules = self.rules
         assume = assume and not rules.quarantine and all(check.splits or check.severity != "critical" for check in self.suite.checks)
@@ -90,8 +90,19 @@ class AppendGate:
             def alone(some: Sequence[RowRule]) -> object:
                 return stage(replace(rules, rules=tuple(some)), False)
 
-            wrong = conditions.raising(rules.rules, alone) or {rule.name: conditions.first_line(error) for rule in rules.rules}
-            raise self._broken(wrong) from error
+            wrong = conditions.raising(rules.rules, alone)
+            if wrong:
+                raise self._broken(wrong) from error
+            return self._staged_again(stage, rules, assume)
+
+    def _staged_again(self, stage: Stage, rules: RowRules, assume: bool) -> Batch:
+        """The batch, where no rule raises alone: what was raised may have passed, as when a source did not answer; else it is the rules together."""
+        try:
+            return stage(rules, assume)
+        except LakelogError:
+            raise
+        except Exception as error:
+            raise self._broken({rule.name: conditions.first_line(error) for rule in rules.rules}) from error
 
     def _broken(self, wrong: dict[str, str]) -> LakelogError:
         """The refusal for rules that could not be evaluated, recorded."""

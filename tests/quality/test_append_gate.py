@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakelog import ExpectedOffsetMismatch, GateFailed, InvalidConfig, InvalidRecords
+from lakelog.inputs import staging
 from lakelog.quality import quarantine
 from tests.conftest import Clock
 from tests.quality.folders import figure, rows, stock, write
@@ -157,6 +158,23 @@ def test_rules_about_the_batch_as_a_whole_refuse_it(lake: Lake, tmp_path: Path, 
     clock.tick(1)
     assert orders.append([record(1), record(2), record(3), record(4), record(5, "lost")]).quarantined == 1
     assert {one.rule: one.outcome for one in orders.verdicts(limit=1)[0].findings}["keys_once"] == "passed"
+
+
+def test_what_failed_and_passes_is_no_rule_that_is_broken(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    """As where a source did not answer for a moment."""
+    orders, stage, tries = topic(lake, tmp_path), staging.staged, []
+
+    def once(*given: Any, **more: Any) -> Any:
+        tries.append(more)
+        if len(tries) == 1:
+            raise RuntimeError("a broker did not answer")
+        return stage(*given, **more)
+
+    monkeypatch.setattr(staging, "staged", once)
+    assert (orders.append(GOOD).records, len(tries)) == (3, 1 + 1 + 5 + 1), "once more without rules, with each of the five, with all"
+    assert [one.outcome for one in orders.verdicts()] == ["passed"]
 
 
 BROKEN = [
