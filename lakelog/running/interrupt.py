@@ -96,6 +96,8 @@ class Signals:
     def defer(self) -> None:
         """From here on a first signal ends nothing: all is done, and is being told. A second one ends the process at once."""
         self._telling = True
+        if self.received is not None:
+            signal.setitimer(signal.ITIMER_REAL, 0)
 
     def _listen(self) -> None:
         for number in NAMES:
@@ -111,13 +113,14 @@ class Signals:
             self.late = number
             return
         self.received = number
-        signal.signal(signal.SIGALRM, self._stop)
-        signal.setitimer(signal.ITIMER_REAL, AGAIN, AGAIN)
         if self._session is not None:
             from lakelog.delta.session import cancel, end
 
             if not self.ends_session and number == signal.SIGINT:
                 cancel(self._session)
-                raise _Stop
-            end(self._session, patience=PATIENCE)
+            else:
+                end(self._session, patience=PATIENCE)
+        # From here on only: it must not end the ending of the session, which kills Java where that does not end.
+        signal.signal(signal.SIGALRM, self._stop)
+        signal.setitimer(signal.ITIMER_REAL, AGAIN, AGAIN)
         raise _Stop

@@ -46,7 +46,8 @@ def ended_by(process: subprocess.Popen[str], number: int, happened: Callable[[],
 
 
 def copies(folder: Path) -> list[Path]:
-    return list((folder / "tmp").glob("lakelog-*"))
+    """The command's temporary folders; not that of the process in the background which makes the archive of classes on a new machine."""
+    return [one for one in (folder / "tmp").glob("lakelog-*") if not one.name.startswith("lakelog-doctor-")]
 
 
 @pytest.fixture
@@ -121,3 +122,28 @@ def test_a_signal_that_finds_a_finalizer_ends_the_command_nevertheless(monkeypat
         pytest.fail("it went on")
     assert signals.received == signal.SIGTERM and ended == [], "the signal was handled within the finalizer"
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_a_signal_cuts_off_neither_the_end_of_spark_nor_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both may take longer than a command that goes on nevertheless is given."""
+    from lakelog.delta import session
+    from lakelog.running import interrupt
+
+    monkeypatch.setattr(interrupt, "AGAIN", 0.1)
+    signals, done = interrupt.Signals(), []
+
+    def end(spark: object, *, patience: float) -> None:
+        time.sleep(0.5)
+        done.append("ended")
+
+    monkeypatch.setattr(session, "end", end)
+    with signals.guarding():
+        signals.started(object())  # type: ignore[arg-type]
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(30)
+        finally:
+            signals.defer()
+            time.sleep(0.5)
+            done.append("told")
+    assert (done, signals.received) == (["ended", "told"], signal.SIGTERM)
