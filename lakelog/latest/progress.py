@@ -215,6 +215,13 @@ def control_rows(spark: SparkSession, table: TableRef, at: int | None = None) ->
         return list(rows.collect())
 
 
+def last_merged(spark: SparkSession, table: TableRef, at: int | None = None) -> int | None:
+    """When a merge last wrote silver, in milliseconds; None where nothing says it. Cost: as of `control_rows`."""
+    with tables.door(table):
+        rows = tables.read(spark, table, at).filter(f"bucket = {CONTROL_BUCKET}")
+        return rows.selectExpr("unix_millis(max(merged_at)) AS ms").first()["ms"]  # type: ignore[index,no-any-return]
+
+
 def stored(spark: SparkSession, table: TableRef, at: int | None = None) -> Progress:
     """The progress by silver's control rows.
 

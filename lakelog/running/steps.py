@@ -12,6 +12,7 @@ from lakelog.quality import folder
 from lakelog.quality_results import BROKEN, Verdict
 from lakelog.results import Merged
 from lakelog.running_results import DONE, FAILED, NOTHING, SKIPPED
+from lakelog.snapshots import take
 from lakelog.sources.append import append_from
 from lakelog.sources.configured import Source
 from lakelog.topic import Topic
@@ -79,13 +80,18 @@ def merge(work: Work, tell: Tell) -> Outcome:
 
 
 def snapshot(work: Work, tell: Tell) -> Outcome:
-    """Tell of the snapshot that the merge took, where one was due; where it could not be taken, the run fails with that."""
-    config = work.topic.config
-    if not (config.number("max.snapshot.interval.ms") or config.number("max.record.bytes.between.snapshots")):
+    """Tell of the snapshot that the merge took, where one was due; where it could not be taken, the run fails with that.
+
+    One that an earlier run could not take is taken where this one had nothing to merge.
+    """
+    if not take.takes_any(work.topic.log):
         return Outcome(SKIPPED, why="max.snapshot.interval.ms and max.record.bytes.between.snapshots are 0")
     merged = work.merged
     if merged is None or merged.version is None:
-        return Outcome(NOTHING, why="nothing was merged")
+        taken = take.overdue(work.topic.log, now=work.topic.clock())
+        if taken is None:
+            return Outcome(NOTHING, why="nothing was merged, and none was due")
+        return Outcome(DONE, {"id": taken.id}, counts={"snapshots": int(taken.created)})
     if merged.snapshot_error is not None:
         said = merged.snapshot_error
         error = LakelogError(f"{merged.topic}: the snapshot that was due could not be taken: {said['message']}", name=said["error"])

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakelog.delta import tables
-from lakelog.errors import LakelogError, Refused
-from lakelog.latest.progress import Progress, stored
+from lakelog.errors import Conflict, LakelogError, Refused
+from lakelog.latest.progress import Progress, last_merged, stored
 from lakelog.log import extent
-from lakelog.log.tail import LogEnd
+from lakelog.log.tail import LogEnd, log_end
 from lakelog.model.records import as_datetime
 from lakelog.model.snapshot_id import FOREVER, SnapshotId, check_name, is_due, is_on, until
 from lakelog.model.topic_log import TopicLog
@@ -47,6 +47,7 @@ def take(
     Raises:
         InvalidRequest: the name is none.
         Refused: the name is another snapshot's (SNAPSHOT_EXISTS), or the log begins above the state that is to be named.
+        Conflict: others changed the registry again and again.
 
     Cost: the registry is read and written (a small file); for a name, silver's history is read, and a commit on silver where its retention must
     be raised. Nothing depends on the number of keys.
@@ -78,7 +79,7 @@ def take(
             created = not same or any(_is_older(one, entry) for one in same)
             registry.put_in_place(log.spark, log.root, *[_replaced(one, entry) for one in same if _is_older(one, entry)])
             return entry.result(log.root, created=created)
-    raise Refused(f"{log.name}: the registry changed {ATTEMPTS} times while the snapshot was taken. Nothing was created; try again.")
+    raise Conflict(f"{log.name}: the registry changed {ATTEMPTS} times while the snapshot was taken. Nothing was created; try again.")
 
 
 def _entry(
@@ -138,21 +139,52 @@ def automatically(log: TopicLog, merged: Merged, end: LogEnd, *, now: int) -> Me
 
     Cost: nothing where both settings are 0; else the registry, and the control rows of the log since the last snapshot.
     """
-    interval, octets = log.config.number("max.snapshot.interval.ms"), log.config.number("max.record.bytes.between.snapshots")
-    if merged.version is None or not (interval or octets):
+    if merged.version is None or not takes_any(log):
         return merged
     try:
-        state = stored(log.spark, log.silver, merged.version)
-        last = newest(registry.entries(log.spark, log.root, log.uuid), end)
-        since = last.created if last is not None else extent.created_at(log)
-        before = last.id.ends if last is not None else dict.fromkeys(state.next, 0)
-        held = extent.octets_between(log, before, state.next) if octets else 0
-        if not is_due(since_ms=now - since, octets=held, interval_ms=interval, most_octets=octets):
-            return merged
-        return replace(merged, snapshot=take(log, state, merged.version, end, name=None, keep=None, note=None, now=now, automatic=True).id)
+        taken = _where_due(log, merged.version, end, merged_at=now, now=now)
+        return merged if taken is None else replace(merged, snapshot=taken.id)
     except LakelogError as error:
         logging.getLogger("lakelog").warning("%s: no snapshot was taken after the merge: %s", log.name, error)
         return replace(merged, snapshot_error={"error": error.name, "message": str(error), "exit_code": error.exit_code})
+
+
+def overdue(log: TopicLog, *, now: int) -> Snapshot | None:
+    """Take the snapshot that was due after the last merge and was not taken: it could not be, or the process ended before.
+
+    Gives: the snapshot; None where none was due at the time of that merge, however long ago it was. One that was due and was deleted since is
+    taken again.
+
+    Raises:
+        What `take` names.
+
+    Cost: as of `automatically`; silver's history is asked for its version, and its control rows for the time.
+    """
+    if not takes_any(log):
+        return None
+    version = tables.newest_version(log.spark, log.silver)
+    merged_at = last_merged(log.spark, log.silver, version)
+    return None if merged_at is None else _where_due(log, version, log_end(log), merged_at=merged_at, now=now, moved=False)
+
+
+def takes_any(log: TopicLog) -> bool:
+    """Whether the topic is configured to take snapshots by itself."""
+    return bool(log.config.number("max.snapshot.interval.ms") or log.config.number("max.record.bytes.between.snapshots"))
+
+
+def _where_due(log: TopicLog, version: int, end: LogEnd, *, merged_at: int, now: int, moved: bool = True) -> Snapshot | None:
+    """The snapshot of silver at a version, where one was due when it was merged; without ``moved`` none at the end offsets of the last one."""
+    interval, octets = log.config.number("max.snapshot.interval.ms"), log.config.number("max.record.bytes.between.snapshots")
+    state = stored(log.spark, log.silver, version)
+    last = newest(registry.entries(log.spark, log.root, log.uuid), end)
+    before = last.id.ends if last is not None else {index: tail.state.origin for index, tail in end.tails.items()}
+    if not moved and state.next == before:
+        return None
+    since = last.created if last is not None else extent.created_at(log)
+    held = extent.octets_between(log, before, state.next) if octets else 0
+    if not is_due(since_ms=merged_at - since, octets=held, interval_ms=interval, most_octets=octets):
+        return None
+    return take(log, state, version, end, name=None, keep=None, note=None, now=now, automatic=True)
 
 
 def newest(held: Sequence[Entry], end: LogEnd) -> Entry | None:
