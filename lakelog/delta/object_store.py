@@ -64,6 +64,19 @@ def log_store(root: str, told: Callable[[str], str | None]) -> str:
     return told(f"spark.delta.logStore.{scheme_of(root)}.impl") or ""
 
 
+def only_spark_writes(spark: SparkSession, root: str) -> str:
+    """Why delta-rs must not write to a lake on S3 beside a session; empty where it may, or the lake lies elsewhere.
+
+    Cost: for a lake on S3 a question to the session; no job.
+    """
+    if scheme_of(root) not in S3_SCHEMES:
+        return ""
+    if os.environ.get("DATABRICKS_RUNTIME_VERSION") or ".connect." in type(spark).__module__:
+        return "what commits to S3 for a session elsewhere is not known here"
+    store = log_store(root, lambda name: setting(spark, name))
+    return f"{store.rpartition('.')[2]} does not see what delta-rs commits to S3" if store and not UNSAFE.search(store) else ""
+
+
 def warn_of_two_writers(spark: SparkSession, table: TableRef) -> None:
     """Warn once for each store in which commits of two writers could be lost.
 

@@ -23,8 +23,8 @@ from lakelog.model.log_state import DELETE
 from lakelog.model.names import absolute_root, check_root, check_topic_name
 from lakelog.model.ordering import OrderingRule
 from lakelog.model.records import Types, declared_type, flat_columns
+from lakelog.native.stores import require_native
 from lakelog.native.table import properties as native_properties
-from lakelog.native.table import require_native
 from lakelog.operations import create, delete, intents, upgrade
 from lakelog.results import TopicDeleted, Upgraded, html_table
 from lakelog.snapshots import keeping, registry

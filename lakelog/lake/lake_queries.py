@@ -12,7 +12,7 @@ from lakelog.lake.query import query as checked_query
 from lakelog.latest import views
 from lakelog.model.point_in_time import At
 from lakelog.native.query import ask
-from lakelog.native.table import require_native
+from lakelog.native.stores import require_native
 from lakelog.native.topic import needs_spark
 from lakelog.snapshots import point
 

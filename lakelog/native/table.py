@@ -4,68 +4,31 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import importlib.util
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lakelog.delta.errors import no_version
-from lakelog.delta.object_store import S3_SCHEMES, native_options
-from lakelog.errors import UNSUPPORTED_FEATURE, Damaged, InvalidRequest, LakelogError, NotFound, NotReady
+from lakelog.errors import UNSUPPORTED_FEATURE, Damaged, LakelogError, NotFound, NotReady
 from lakelog.model import kinds
 from lakelog.model.kinds import Kind
-from lakelog.model.names import TableRef, local_path, scheme_of
+from lakelog.model.names import TableRef, local_path
 from lakelog.native import commits
+from lakelog.native.stores import location, options, why_not
 
 if TYPE_CHECKING:
     import pyarrow
     from deltalake import DeltaTable
 
-# Object stores that delta-rs opens by itself, and how it calls those that Hadoop calls otherwise.
-SCHEMES = {"": "", "file": "file", "s3": "s3", "s3a": "s3", "s3n": "s3", "abfs": "abfs", "abfss": "abfss", "gs": "gs", "az": "az"}
-PACKAGES = ("deltalake", "pyarrow")
 # Why delta-rs cannot read a table that is sound: features that it does not know.
 BEYOND = re.compile(
     r"(?i)reader feature|unsupported.*(feature|protocol|version)|not (yet )?(supported|implemented)|invalid data type|variant|Unsupported"
 )
 MISSING = re.compile(r"(?i)no such file|not found|NotFound|does not exist")
-# What this process was told of S3, as delta-rs names it.
-_s3_options: dict[str, str] = {}
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
-
-
-def why_not(root: str) -> str:
-    """Why a root cannot be read without Spark; empty where it can. Looks at no file."""
-    if "/" not in root:
-        return "a catalog is known to Spark alone"
-    if scheme_of(root) not in SCHEMES:
-        return f"delta-rs does not know {scheme_of(root)}://"
-    missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
-    return (
-        f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed (pip install 'lakelog[native]')" if missing else ""
-    )
-
-
-def use_settings(spark: Mapping[str, str]) -> None:
-    """Open tables on S3 from now on as Spark's settings say (``spark.hadoop.fs.s3a.…``: endpoint, region, keys).
-
-    What they do not say is taken from the environment (``AWS_ENDPOINT_URL``, ``AWS_ACCESS_KEY_ID`` and so on).
-    """
-    _s3_options.clear()
-    _s3_options.update(native_options(spark))
-
-
-def location(ref: TableRef) -> str:
-    """Where a table is, as delta-rs names it."""
-    path = ref.path or ""
-    local = local_path(path)
-    if local is not None:
-        return local
-    scheme = scheme_of(path)
-    return f"{SCHEMES[scheme]}{path[len(scheme) :]}"
 
 
 class Table:
@@ -198,8 +161,7 @@ def _opened(ref: TableRef, at: int | None) -> DeltaTable:
 
     with door(ref):
         try:
-            options = _s3_options if scheme_of(ref.path or "") in S3_SCHEMES else {}
-            return DeltaTable(location(ref), version=at, storage_options=options or None)
+            return DeltaTable(location(ref), version=at, storage_options=options(ref) or None)
         except TableNotFoundError as error:
             folder = os.path.join(location(ref), "_delta_log")
             if local_path(ref.path or "") is not None and os.path.isdir(folder) and os.listdir(folder) and at is None:
@@ -270,17 +232,6 @@ def _commit(found: dict[str, Any], folder: str | None) -> dict[str, Any]:
     commit["operation"] = commit["operation"] or ""
     commit["operationMetrics"] = {name: str(one) for name, one in (found.get("operationMetrics") or {}).items()}
     return commit
-
-
-def require_native(root: str) -> None:
-    """Refuse a root that cannot be read without Spark.
-
-    Raises:
-        InvalidRequest: saying why, and what to do.
-    """
-    reason = why_not(root)
-    if reason:
-        raise InvalidRequest(f"{root} cannot be read without Spark: {reason}. Give the Lake a session: Lake(local_session(), {root!r}).")
 
 
 def append(ref: TableRef, rows: pyarrow.Table) -> None:

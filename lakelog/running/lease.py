@@ -122,10 +122,11 @@ def _written(lake: Lake, mine: Lease) -> bool:
 
 
 def prolonged(lake: Lake, mine: Lease, *, lease_ms: int = LEASE_MS) -> Lease:
-    """The lease, for longer where half of its time is over.
+    """The lease, for longer where half of its time is over; as it was where another commit to the table of runs was first.
 
     Raises:
-        Conflict: another run took the next number meanwhile (LEASE_LOST): it does what is left.
+        Conflict: another run took the next number meanwhile (LEASE_LOST): it does what is left. Or another process holds the table's lock
+            (TABLE_LOCKED).
 
     Cost: nothing in its first half; else one small Spark query and a small commit.
     """
@@ -139,7 +140,14 @@ def prolonged(lake: Lake, mine: Lease, *, lease_ms: int = LEASE_MS) -> Lease:
             " is done stands, the other run does the rest.", name=LOST, **last.told(),
         )  # fmt: skip
     longer = replace(mine, until=now + lease_ms)
-    tables.append(frames.small_frame(lake.spark, RUNS, [longer.row()]).coalesce(1), table_of(lake.root))
+    try:
+        tables.append(frames.small_frame(lake.spark, RUNS, [longer.row()]).coalesce(1), table_of(lake.root))
+    except Conflict as error:
+        if error.name == LOCKED:
+            raise
+        # A lease is a courtesy: it is prolonged at the next look.
+        logging.getLogger("lakelog").warning("%s: another commit was before the lease %d was prolonged", mine.topic, mine.number)
+        return mine
     return longer
 
 

@@ -149,7 +149,7 @@ def not_begun(
         report: as of `run`.
         metrics: as of `run`.
 
-    Gives: the report; its row is written where the lake lies on this machine and is one, by delta-rs.
+    Gives: the report; its row is written where the root is a lake that delta-rs writes (runs.record).
     """
     now = as_datetime(clock())
     made = Run(

@@ -7,14 +7,17 @@ stands, and its report says why there is no row.
 from __future__ import annotations
 
 import logging
+import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from lakelog.delta import frames, tables
 from lakelog.delta.lock import LOCKED, held
-from lakelog.errors import Conflict
+from lakelog.errors import Conflict, NotReady
 from lakelog.lake.lake_table import RUNS
-from lakelog.model.names import TableRef, local_path
+from lakelog.model.names import TableRef
 from lakelog.native import table as native
+from lakelog.native.stores import why_not_written
 from lakelog.running_results import Run
 
 if TYPE_CHECKING:
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 
 VERB = "run"
 ATTEMPTS = 10
+# Seconds within which delta-rs writes a row.
+PATIENCE = 20.0
 
 
 def table_of(root: str) -> TableRef:
@@ -36,17 +41,17 @@ def record(root: str, made: Run, spark: SparkSession | None) -> bool | str:
     Args:
         root: the lake.
         made: the run.
-        spark: the session; None where there is none, or a signal ended it: then delta-rs writes the row, in a lake on this machine.
+        spark: the session; None where there is none, or a signal ended it: then delta-rs writes the row where it may (`stores.why_not_written`).
 
     Cost: one small commit.
     """
     try:
         if spark is not None:
             _by_spark(spark, table_of(root), made)
-        elif "/" not in root or local_path(root) is None:
-            return "there is no Spark, and without one only a lake on this machine is written"
+        elif why := why_not_written(root):
+            return f"there is no Spark, and {why}"
         else:
-            _by_delta_rs(table_of(root), made)
+            _in_time(lambda: _by_delta_rs(table_of(root), made))
     except Exception as error:
         why = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
         logging.getLogger("lakelog").warning("%s: the run %s was not recorded: %s", made.topic, made.run, why)
@@ -72,6 +77,26 @@ def _by_delta_rs(table: TableRef, made: Run) -> None:
         known = native.Table(table).records(f"SELECT count(*) AS n FROM t WHERE verb = '{VERB}' AND run_id = '{made.run}'")  # noqa: S608
         if not known[0]["n"]:
             native.append(table, _arrow(made))
+
+
+def _in_time(write: Callable[[], None]) -> None:
+    """Do it within `PATIENCE`: a command that was told to end does not wait for a store that does not answer."""
+    failed: list[BaseException] = []
+
+    def attempt() -> None:
+        try:
+            write()
+        except BaseException as error:
+            # A panic of delta-rs is no Exception.
+            failed.append(error)
+
+    writing = threading.Thread(target=attempt, daemon=True)
+    writing.start()
+    writing.join(PATIENCE)
+    if failed:
+        raise failed[0] if isinstance(failed[0], Exception) else NotReady(f"{type(failed[0]).__name__}: {failed[0]}")
+    if writing.is_alive():
+        raise NotReady(f"the lake did not answer within {PATIENCE:.0f} seconds")
 
 
 def _row(made: Run) -> tuple[object, ...]:

@@ -12,7 +12,7 @@ from lakelog.delta.prerequisites import missing_connector
 from lakelog.errors import InvalidConfig, InvalidRequest, LakelogError, NotFound, NotReady, TopicNotFound
 from lakelog.model.config import did_you_mean
 from lakelog.model.names import check_root, local_path, scheme_of
-from lakelog.native.table import why_not
+from lakelog.native.stores import why_not
 from lakelog.terminal.settings import Settings
 
 ENGINES = ("auto", "native", "spark")

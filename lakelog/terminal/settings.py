@@ -93,9 +93,14 @@ class Settings:
             NotReady: Spark cannot start.
         """
         root = self.lake_root()
+        from lakelog.delta.object_store import only_spark_writes
         from lakelog.lake.lake import Lake
+        from lakelog.native.stores import use_settings
 
-        return Lake(self.open_session(), root)
+        session = self.open_session()
+        # The row of a run that a signal ends is written without Spark.
+        use_settings(self.spark, s3_writer=only_spark_writes(session, root))
+        return Lake(session, root)
 
     def open_native(self) -> Lake:
         """The lake without a session: it answers what only reads.
@@ -104,7 +109,7 @@ class Settings:
             InvalidRequest: nothing says where the lake is, or it cannot be read without Spark.
         """
         from lakelog.lake.lake import Lake
-        from lakelog.native.table import use_settings
+        from lakelog.native.stores import use_settings
 
         use_settings(self.spark)
         return Lake(None, self.lake_root())

@@ -15,7 +15,7 @@ import pytest
 
 from lakelog import Lake
 from lakelog.delta.session import LOOPBACK
-from lakelog.native.table import use_settings
+from lakelog.native.stores import use_settings
 from tests.cluster.servers import BUCKET, Store, s3_jars, standalone, versitygw
 from tests.conftest import Answer
 from tests.races.processes import race

@@ -5,16 +5,27 @@ Spark itself on S3 needs 640 MB of jars and is in the soak suite (test_cluster.p
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from lakelog import Lake
 from lakelog.errors import NotFound
-from lakelog.native.table import use_settings
+from lakelog.native.stores import use_settings
+from lakelog.native.table import Table
+from lakelog.running.interrupt import Interrupted
+from lakelog.running.run import not_begun
+from lakelog.running.runs import record, table_of
+from lakelog.terminal.settings import Settings
 from tests.cluster.servers import ACCESS, BUCKET, REGION, SECRET, Store, moto
 from tests.conftest import Answer
+from tests.running import runs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @pytest.fixture(scope="module")
@@ -67,3 +78,34 @@ def test_a_lake_on_s3_is_read_without_a_jvm(
     assert Lake(store.root).topic("orders").latest().count() == 2
     with pytest.raises(NotFound):
         Lake(f"s3://{BUCKET}/nowhere").topics()
+
+
+@pytest.mark.classic("what commits to S3 for a session elsewhere is not known")
+def test_a_run_that_a_signal_ended_is_recorded_on_s3_without_spark(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession
+) -> None:
+    runs.make(tmp_path / "lake")
+    copied(store, tmp_path / "lake")
+    Settings(root=store.root, spark=store.spark).open_lake()
+
+    made = [not_begun(store.root, "orders", Interrupted(signal.SIGTERM), clock=lambda: 0) for _ in range(2)]
+    again = record(store.root, made[0], None)
+
+    assert [one.recorded for one in made] == [True, True] and again is True
+    rows = Table(table_of(store.root)).records("SELECT run_id, topic, error FROM t ORDER BY run_id")
+    assert rows == [{"run_id": one.run, "topic": "orders", "error": "INTERRUPTED"} for one in sorted(made, key=lambda one: one.run)]
+
+    nowhere = not_begun(f"s3://{BUCKET}/nowhere", "orders", Interrupted(signal.SIGTERM), clock=lambda: 0)
+    assert "there is no Delta table" in str(nowhere.recorded)
+    spark.conf.set("spark.delta.logStore.s3a.impl", "io.delta.storage.S3DynamoDBLogStore")
+    try:
+        Settings(root=store.root, spark=store.spark).open_lake()
+    finally:
+        spark.conf.unset("spark.delta.logStore.s3a.impl")
+    beside = not_begun(store.root, "orders", Interrupted(signal.SIGTERM), clock=lambda: 0)
+    assert beside.recorded == "there is no Spark, and S3DynamoDBLogStore does not see what delta-rs commits to S3"
+
+    use_settings({**store.spark, "spark.hadoop.fs.s3a.endpoint": "http://127.0.0.1:1"}, s3_writer="")
+    monkeypatch.setattr("lakelog.running.runs.PATIENCE", 1.0)
+    silent = not_begun(store.root, "orders", Interrupted(signal.SIGTERM), clock=lambda: 0)
+    assert "within 1 seconds" in str(silent.recorded)

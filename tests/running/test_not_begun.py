@@ -4,33 +4,29 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable
 
 from jobs import run
 from lakelog.running import holder
 from lakelog.running.holder import Holder
+from lakelog.running.interrupt import Interrupted
 from lakelog.running.lease import LEASE_MS, Lease
+from lakelog.running.run import not_begun
 from tests.conftest import Answer
+from tests.running import runs
 from tests.running.test_processes import COMMAND, JOB, ended, start
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A lake without topics, made without Spark."""
-    times, texts = pyarrow.timestamp("us", "UTC"), pyarrow.string()
-    columns = {"started_at": times, "ended_at": times, **dict.fromkeys(("run_id", "verb", "topic", "error", "report"), texts)}
-    place = tmp_path / "lake"
-    (place / "_lakelog" / "runs").mkdir(parents=True)
-    write_deltalake(
-        place / "_lakelog" / "runs", pyarrow.schema(list(columns.items())).empty_table()
-    )  # fmt: skip
-    return place
+    return runs.make(tmp_path / "lake")
 
 
 def rows(root: Path) -> list[dict[str, Any]]:
@@ -73,6 +69,30 @@ def test_a_wrong_configuration(
         assert json.loads((tmp_path / "run.json").read_text()) == said
     # Where the lake is known, it is told.
     assert len(rows(root)) == (name == "INVALID_REQUEST" and toml != "")
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        ("main.sales", "there is no Spark, and a catalog is known to Spark alone"),
+        ("hdfs:///data/lake", "there is no Spark, and delta-rs does not know hdfs://"),
+        ("s3a://bucket/lake", "there is no Spark, and which LogStore commits to S3 is not known"),
+    ],
+)
+def test_a_lake_that_only_spark_writes(place: str, why: str) -> None:
+    assert not_begun(place, "orders", Interrupted(signal.SIGTERM), clock=lambda: 0).recorded == why
+
+
+def test_a_panic_of_delta_rs_is_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Panic(BaseException):
+        pass
+
+    def panics(*given: object) -> None:
+        raise Panic("index out of bounds")
+
+    monkeypatch.setattr("lakelog.native.table.append", panics)
+    told = not_begun(str(root), "orders", Interrupted(signal.SIGTERM), clock=lambda: 0).recorded
+    assert told == "NotReady: Panic: index out of bounds" and rows(root) == []
 
 
 @pytest.mark.parametrize("more", ["", "--root ./lake", "environment"])

@@ -136,6 +136,10 @@ def test_a_defect_is_reported_and_what_others_do_is_noted(lake: Lake, monkeypatc
     assert rows(lake)[0]["error"] == "UNEXPECTED"
 
 
+def conflict(*given: object) -> int:
+    raise Conflict("a default of the lake was changed")
+
+
 def test_one_run_of_a_topic_at_a_time(lake: Lake, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second is refused by name; a lease that was given back, is over, or whose process is gone, is no lease."""
     from lakelog.running import lease, steps
@@ -181,6 +185,14 @@ def test_one_run_of_a_topic_at_a_time(lake: Lake, clock: Clock, monkeypatch: pyt
     monkeypatch.undo()
     assert run(lake, "orders").lease == lost.number + 1 == 6
 
+    # Where it cannot be prolonged at once, a run goes on, and tries again.
+    mine = lease.acquire(lake, "other", "long")
+    clock.tick(lease.LEASE_MS // 2)
+    monkeypatch.setattr(tables, "append", conflict)
+    assert lease.prolonged(lake, mine) == mine
+    monkeypatch.undo()
+    assert lease.prolonged(lake, mine).until == clock.now + lease.LEASE_MS
+
     # A run that went on for longer than its lease, which another took over, stops.
     mine = lease.acquire(lake, "orders", "slow")
     clock.tick(lease.LEASE_MS + 1)
@@ -194,7 +206,7 @@ def test_a_snapshot_that_was_due_and_failed_and_a_damaged_clean(
     lake: Lake, clock: Clock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     from lakelog.cleaning import dropping
-    from lakelog.snapshots import registry
+    from lakelog.snapshots import registry, take
 
     topic = lake.create_topic("orders", key="STRING", value="STRING", config={"max.snapshot.interval.ms": DAY, "segment.ms": DAY})
     topic.append([{"key": "a", "value": "1"}, {"key": "a", "value": "2"}])
@@ -216,7 +228,15 @@ def test_a_snapshot_that_was_due_and_failed_and_a_damaged_clean(
     monkeypatch.setattr(dropping, "rewrite", broken)
     made = run(lake, "orders")
     assert (made.exit_code, made.error["error"], outcomes(made)["clean"]) == (70, "DAMAGED", "failed")  # type: ignore[index]
+    # Nothing was left to merge, and the snapshot that was due is taken, once.
+    assert (outcomes(made)["merge"], outcomes(made)["snapshot"], made.counts["snapshots"]) == ("nothing", "done", 1)
+    assert [(one.ends, one.automatic) for one in topic.snapshots()] == [({0: 2}, True)]
     assert "partition 0: a file is missing" in made.error["message"]  # type: ignore[index]
+    # What was not due when it was merged is not due later.
+    clock.tick(DAY // 2)
+    topic.append([{"key": "b", "value": "1"}])
+    assert topic.merge().snapshot is None
+    assert take.overdue(topic.log, now=clock.now + 2 * DAY) is None
 
 
 def test_a_signal_after_the_last_step_changes_nothing(lake: Lake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
