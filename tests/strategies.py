@@ -58,6 +58,13 @@ def decoded(code: int, *, struct: bool) -> Record:
 CODES = math.prod(SIZES)
 
 
+def oldest(key: bytes, *, struct: bool) -> Record:
+    """A record of the least version that any rule knows, and no tombstone."""
+    return Record(
+        key, (min(one for one in FIELDS_V if one is not None), "") if struct else b"late", min(TIMES), (("seq", _octets(min(VERSIONS))),)
+    )
+
+
 @dataclass(frozen=True)
 class Kind:
     """A topic to test with: its rule for the model, and its configuration and types for lakelog."""
