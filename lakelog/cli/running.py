@@ -16,7 +16,7 @@ from lakelog.errors import UNSUPPORTED_FEATURE, LakelogError, TopicNotFound
 from lakelog.terminal import output, told
 from lakelog.terminal.context import Call, Engine, Name, verb
 from lakelog.terminal.failure import failure, in_cli
-from lakelog.terminal.named import sources_of
+from lakelog.terminal.named import messages_of, sources_of
 
 if TYPE_CHECKING:
     from lakelog.lake.lake import Lake
@@ -45,11 +45,9 @@ def append_from(
 ) -> None:
     """Append what is new in a topic's sources."""
     from lakelog.sources.append import append_from as taken_from
-    from lakelog.sources.kafka_source import stated_decoding
     from lakelog.terminal.progress import watching
 
-    messages = {**({"mirror": True} if mirror else {}), **({"decode": stated_decoding(decode, Path.cwd())} if decode else {})}
-    sources = sources_of(call.settings(), topic, directories, written, messages)
+    sources = sources_of(call.settings(), topic, directories, written, messages_of(mirror, decode))
     lake = call.lake([topic], writing=True, sources=sources)
     with watching(f"{topic}: appending from {output.count(len(sources), 'source')}", lake.spark, of="files") as tell:
         done = taken_from(lake.topic(topic), sources, tell=tell)

@@ -61,24 +61,12 @@ def _parser() -> Parser:
     run.add_argument("--metrics-file", type=_stated, help="a file that gets figures for node-exporter")
     run.add_argument("--wait", type=_stated, help="how long to wait where another run is under way: '10 minutes'; else refused with 75")
 
-    append = verb(
-        "append",
-        "Append what is new in the topic's sources, each file once for good; or files, as one batch, once however often it is run.",
+    _takes_records(
+        verb(
+            "append",
+            "Append what is new in the topic's sources, each file once for good; or files, as one batch, once however often it is run.",
+        )
     )
-    append.add_argument(
-        "--from",
-        dest="sources",
-        action="append",
-        type=_stated,
-        metavar="SOURCE",
-        help="a directory, or kafka://HOST:PORT/TOPIC; else lakelog.toml's",
-    )
-    append.add_argument("--format", choices=["ndjson", "csv", "parquet"], help="of files; else by their names")
-    append.add_argument("--delimiter", help="of CSV; else a comma")
-    append.add_argument("--encoding", help="of CSV; else utf-8")
-    append.add_argument("--null", help="of CSV: the unquoted text that means NULL")
-    append.add_argument("--token", help="the batch's name; else made of the files' names, sizes and contents, never of the time")
-    append.add_argument("files", nargs="*", type=_stated, metavar="FILE", help="one batch; else what is new in the sources")
 
     merge = verb("merge", "Fold what was appended into the latest table.")
     merge.add_argument("--max-records", type=int, help="at most so many, rounded up to whole batches")
@@ -104,6 +92,28 @@ def _parser() -> Parser:
 
     verb("maintain", "Keep the tables in shape, never past a kept snapshot.")
     return parser
+
+
+def _takes_records(append: Parser) -> None:
+    """Where an append takes its records from, and how they are written."""
+    append.add_argument(
+        "--from",
+        dest="sources",
+        action="append",
+        type=_stated,
+        metavar="SOURCE",
+        help="a directory, or kafka://HOST:PORT/TOPIC; else lakelog.toml's",
+    )
+    append.add_argument("--mirror", action="store_true", help="of Kafka: keep partitions, offsets and timestamps of the messages")
+    append.add_argument(
+        "--decode", type=_stated, metavar="key=FORM,value=FORM", help="of Kafka: json, debezium, avro:FILE, avro:ID=FILE;ID=FILE"
+    )
+    append.add_argument("--format", choices=["ndjson", "csv", "parquet"], help="of files; else by their names")
+    append.add_argument("--delimiter", help="of CSV; else a comma")
+    append.add_argument("--encoding", help="of CSV; else utf-8")
+    append.add_argument("--null", help="of CSV: the unquoted text that means NULL")
+    append.add_argument("--token", help="the batch's name; else made of the files' names, sizes and contents, never of the time")
+    append.add_argument("files", nargs="*", type=_stated, metavar="FILE", help="one batch; else what is new in the sources")
 
 
 def _stated(text: str) -> str:

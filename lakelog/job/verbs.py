@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lakelog.errors import GateFailed, InvalidRequest, LakelogError
 from lakelog.model.snapshot_id import keep_ms
 from lakelog.running.interrupt import Signals
-from lakelog.terminal.named import sources_of
+from lakelog.terminal.named import messages_of, sources_of
 from lakelog.terminal.settings import load, stated_root
 
 if TYPE_CHECKING:
@@ -101,11 +101,14 @@ def _sources(given: Namespace, settings: Settings) -> list[Source]:
     """Where an append takes its records from; none where it is files that are named."""
     if given.files and given.sources:
         raise InvalidRequest("--from takes the files or messages of a source once each: name no FILE beside it.")
+    messages = messages_of(given.mirror, given.decode)
+    if given.files and messages:
+        raise InvalidRequest("--mirror and --decode are about messages of Kafka: name no FILE beside them.")
     if given.files:
         return []
     if given.token is not None:
         raise InvalidRequest("--token is the name of a batch of files: name some. What sources hold is appended once without it.")
-    return sources_of(settings, given.topic, given.sources or (), _written(given))
+    return sources_of(settings, given.topic, given.sources or (), _written(given), messages)
 
 
 def _append(work: Work) -> Outcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import resources
 from pathlib import Path
 
 from lakelog.delta.filesystem import file_texts
@@ -9,14 +10,15 @@ from lakelog.errors import InvalidConfig
 from lakelog.model.topic_log import TopicLog
 from lakelog.quality.suites import DEFAULT, Suite, suite
 
-# In the wheel they lie beside this file, in a checkout where people edit them.
-SHIPPED = (Path(__file__).parent / DEFAULT, Path(__file__).parent.parent.parent / "expectations" / DEFAULT)
-
 
 def shipped(door: str) -> tuple[str, str]:
-    """lakelog's own suite of a door: (where it lies, its text)."""
-    for folder in SHIPPED:
-        path = folder / f"{door}.json"
+    """lakelog's own suite of a door: (where it lies, its text).
+
+    In the wheel, and in the zip that spark-submit takes, they lie beside this file; in a checkout where people edit them.
+    """
+    package = resources.files(__package__ or "")
+    for folder in (package.joinpath(DEFAULT), Path(str(package)).parent.parent / "expectations" / DEFAULT):
+        path = folder.joinpath(f"{door}.json")
         if path.is_file():
             return str(path), path.read_text(encoding="utf-8")
     raise InvalidConfig(f"lakelog's own suite {door}.json is missing: install lakelog anew.")

@@ -15,6 +15,17 @@ if TYPE_CHECKING:
     from lakelog.terminal.settings import Settings
 
 
+def messages_of(mirror: bool, decode: str | None) -> dict[str, Any]:
+    """How messages of Kafka are taken, where the command line says it.
+
+    Raises:
+        InvalidConfig: the decoding is not understood.
+    """
+    from lakelog.sources.kafka_source import stated_decoding
+
+    return {**({"mirror": True} if mirror else {}), **({"decode": stated_decoding(decode, Path.cwd())} if decode else {})}
+
+
 def sources_of(
     settings: Settings,
     topic: str,

@@ -94,7 +94,11 @@ def test_the_entry_point_returns_after_one_line(
     monkeypatch.setattr("lakelog.sources.append.append_from", lambda topic, sources: taken.extend(sources) or [])
     assert main(["append", "--topic=orders", "--from=/in/", "--from", "kafka://b:1/t", "--format=csv"]) is None
     assert taken == [DirectorySource("/in", format="csv"), KafkaSource("t", "b:1")]
-    for wrong in (["--from=/in", "a.ndjson"], ["--from=/in", "--token=t"], ["--token=t"], []):
+    taken.clear()
+    assert main(["append", "--topic=orders", "--from", "kafka://b:1/t", "--mirror", "--decode=key=json,value=debezium"]) is None
+    assert taken == [KafkaSource("t", "b:1", mirror=True, decode={"key": "json", "value": "debezium"})]
+    about_kafka = (["--mirror", "--from=/in"], ["--decode=key=json", "a.ndjson"], ["--mirror", "a.ndjson"])
+    for wrong in (["--from=/in", "a.ndjson"], ["--from=/in", "--token=t"], ["--token=t"], [], *about_kafka):
         with pytest.raises(JobFailed, match="INVALID_REQUEST"):
             main(["append", "--topic=orders", *wrong])
     assert main(["restore", "--topic=orders", "--to=friday", "--dry-run"]) is None

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +37,9 @@ print(json.dumps({"driver": lakelog.__file__, "executor": rows[0]["file"], "mast
 @pytest.mark.long
 def test_jobs_run_by_spark_submit_with_the_wheel_as_a_zip(tmp_path: Path) -> None:
     archive = tmp_path / "lakelog.zip"
-    with zipfile.ZipFile(archive, "w") as written:
-        for path in sorted((ROOT / "lakelog").rglob("*.py")):
-            written.write(path, path.relative_to(ROOT))
+    built = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--wheel-dir", str(tmp_path), str(ROOT)]
+    subprocess.run(built, check=True, capture_output=True)
+    next(tmp_path.glob("lakelog-*.whl")).rename(archive)
     (tmp_path / "probe.py").write_text(PROBE)
     (tmp_path / "in.ndjson").write_text('{"key": "a", "value": 1}\n{"key": "b", "value": 2}\n')
     lake = str(tmp_path / "lake")
@@ -72,5 +71,7 @@ def test_jobs_run_by_spark_submit_with_the_wheel_as_a_zip(tmp_path: Path) -> Non
     assert (code, appended["records"]) == (0, 2), appended
     code, merged = submit(ROOT / "jobs" / "merge.py", "--root", lake, "--topic", "orders")
     assert (code, merged["inserted"]) == (0, 2), merged
+    code, checked = submit(ROOT / "jobs" / "check.py", "--root", lake, "--topic", "orders")
+    assert (code, checked["outcome"]) == (0, "passed"), checked
     code, refused = submit(ROOT / "jobs" / "merge.py", "--root", lake, "--topic", "nope")
     assert (code, refused["error"]) == (5, "UNKNOWN_TOPIC")

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +19,8 @@ from lakelog.model.ordering import OrderingRule
 from lakelog.model.topic_log import TopicLog
 from lakelog.quality import folder
 from tests.quality.folders import rows, write
+
+ROOT = Path(__file__).parent.parent.parent
 
 
 def log(suites: str, name: str = "orders") -> TopicLog:
@@ -40,3 +46,23 @@ def test_a_door_is_gated_by_the_topics_own_file_and_audited_always(tmp_path: Pat
         assert [one.name for one in gate.checks] == names
     with pytest.raises(InvalidConfig, match="no such folder"):
         folder.gating(log(f"{suites}/missing"), "append")
+
+
+def test_lakelogs_own_suites_are_found_within_a_zip(tmp_path: Path) -> None:
+    """As spark-submit gives the package to its driver."""
+    archive = tmp_path / "lakelog.zip"
+    with zipfile.ZipFile(archive, "w") as written:
+        for path in sorted((ROOT / "lakelog").rglob("*.py")):
+            written.write(path, path.relative_to(ROOT))
+        for path in sorted((ROOT / "expectations" / "default").iterdir()):
+            written.write(path, Path("lakelog/quality/default", path.name))
+    code = "from lakelog.quality.folder import shipped; from lakelog.quality.suites import DOORS; print([shipped(one)[0] for one in DOORS])"
+    told = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(archive)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert told.returncode == 0 and told.stdout.count("lakelog.zip/lakelog/quality/default/") == 3, told.stderr
