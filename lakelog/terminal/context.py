@@ -87,10 +87,11 @@ class Call:
         from lakelog.terminal import root
 
         settings = self.settings()
-        root.require(settings, topics)
-        if root.chosen_engine(settings, engine) == "native":
-            return settings.open_native()
-        return self.lake(topics)
+        native = root.chosen_engine(settings, engine) == "native"
+        if not native:
+            return self.lake(topics)
+        root.require(settings, topics, spark=False)
+        return settings.open_native()
 
     def answer(self, result: Result, text: Callable[[Any], None]) -> None:
         """A result as one JSON object, or as text."""

@@ -19,16 +19,17 @@ ENGINES = ("auto", "native", "spark")
 NOT_WRITABLE = "Make it writable for the user who runs this, or name another root."
 
 
-def problem(settings: Settings) -> LakelogError | None:
-    """Why nothing can work under the root: its name, its catalog, its connector, or a file in its place; None where nothing is known."""
+def problem(settings: Settings, *, spark: bool = True) -> LakelogError | None:
+    """Why nothing can work under the root: its name, a file in its place, and where ``spark`` opens it its catalog, its connector; None where
+    nothing is known."""
     root = settings.lake_root()
     try:
         check_root(root)
     except InvalidRequest as error:
         return error
     if "/" not in root:
-        return _volatile_catalog(root, settings)
-    missing = missing_connector(scheme_of(root), settings.spark)
+        return _volatile_catalog(root, settings) if spark else None
+    missing = missing_connector(scheme_of(root), settings.spark) if spark else ""
     if missing:
         return NotReady(f"{root}: {missing}")
     folder = local(settings)
@@ -37,7 +38,7 @@ def problem(settings: Settings) -> LakelogError | None:
     return None
 
 
-def require(settings: Settings, topics: Sequence[str] = (), *, creating: bool = False, writing: bool = False) -> None:
+def require(settings: Settings, topics: Sequence[str] = (), *, creating: bool = False, writing: bool = False, spark: bool = True) -> None:
     """Refuse what cannot work, by a look at the files of this machine.
 
     Args:
@@ -45,11 +46,12 @@ def require(settings: Settings, topics: Sequence[str] = (), *, creating: bool = 
         topics: those that must be there.
         creating: the root may become a lake.
         writing: tables are going to be changed.
+        spark: Spark is to open the lake, and not this process.
 
     Raises:
         LakelogError: what `problem` gives; the root is no lake; a topic is not there; what is to be written is read-only.
     """
-    found = problem(settings)
+    found = problem(settings, spark=spark)
     if found is not None:
         raise found
     root, folder = settings.lake_root(), local(settings)
@@ -145,10 +147,11 @@ def chosen_engine(settings: Settings, engine: str) -> str:
     environment, Spark from its settings, and the two may differ.
 
     Raises:
-        InvalidRequest: no such engine.
+        InvalidRequest: no such engine; or the root is none.
         NotReady: native was named, and cannot read this root; it says why.
     """
     check_engine(engine)
+    check_root(settings.lake_root())
     if engine == "spark":
         return engine
     if engine == "auto" and "/" in settings.lake_root() and local(settings) is None:
