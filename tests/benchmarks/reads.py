@@ -76,8 +76,8 @@ def main(times: int, commits: int) -> None:
                 (base, slow), (cpu, quick) = medians["spark"], medians["native"]
                 lines += [
                     Line(f"{text}, Spark", base, slow),
-                    Line(text, cpu, quick, base, None, f"answers in 1/{slow / quick:.0f} of the time"),
+                    Line(text, cpu, quick, base, None, f"answers in 1/{slow / quick:.2f} of the time"),
                 ]
-            show(f"From Enter to the answer, {title}", lines)
+            show(f"From Enter to the answer, {title}, medians of {times}", lines)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

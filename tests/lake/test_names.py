@@ -11,9 +11,11 @@ from pyspark.sql import functions as F
 
 from lakelog import Lake
 from lakelog.errors import Invalid, InvalidRequest, NotFound
+from tests.conftest import Answer
 from tests.tables import versions
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -104,6 +106,29 @@ def test_a_topic_is_never_created_over_what_is_not_lakelogs(schema: str, lake: L
         mine.delete_topic("a")
     assert [spark.table(f"{schema}.{name}").collect()[0][0] for name in ("a_silver", "b", "c_deleted")] == [1, 2, 3]
     assert mine.topics() == ["fine"]
+
+
+def test_a_catalog_is_read_by_spark_without_a_word(
+    schema: str, lake: Lake, cli: Callable[..., Answer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The quick lane sees no catalog; asked for by name, it says so."""
+    orders = Lake(lake.spark, schema, clock=lake.clock).create_topic("orders", key="STRING", value="INT")
+    orders.append([{"key": "a", "value": 1}])
+    orders.merge()
+    (tmp_path / "lakelog.toml").write_text(f'root = "{schema}"\n[session.config]\n"spark.sql.catalogImplementation" = "hive"\n')
+    monkeypatch.chdir(tmp_path)
+    verbs = ("topic list", "topic describe orders", "lake describe", "status", "latest orders", "read orders", "lag", "snapshot list")
+    for verb in verbs:
+        answers = [cli(f"{verb}{engine}") for engine in ("", " --engine spark")]
+        assert [(one.code, one.err) for one in answers] == [(0, "")] * 2, verb
+        assert answers[0].out == answers[1].out != "" or verb == "status"
+        refused = cli(f"{verb} --engine native")
+        assert (refused.code, refused.out) == (2, "")
+        assert f"{schema} cannot be read without Spark: a catalog is known to Spark alone. Ask with --engine spark." in refused.err
+    assert cli("read orders --format json").out.startswith('{"key": "a", "value": 1, ')
+    shell = cli("shell", stdin="topic list\nSELECT value + 1 AS n FROM orders;\n")
+    assert (shell.code, shell.out.split()[0], shell.out.split()[-1], shell.err) == (0, "orders", "2", ""), "its queries are Spark's"
+    assert "a catalog is known to Spark alone" in cli(["sql", "SELECT 1", "--engine", "duckdb"]).err
 
 
 @pytest.mark.long
