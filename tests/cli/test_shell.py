@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakelog import Lake
 from lakelog.cli import shell as shells
 from lakelog.cli.main import main
 from lakelog.cli.shell import Shell, is_whole, statements
-from tests.conftest import Answer
+from tests.conftest import NOON, Answer
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from lakelog.running.interrupt import Signals
 
 VERBS = {"append": [], "erase": [], "explain": [], "status": [], "latest": [], "topic": ["list", "describe"]}
@@ -143,3 +146,49 @@ def test_a_script_ends_at_the_first_statement_that_fails(cli: Callable[..., Answ
     assert cli(f"--root {tmp_path}/lake shell", stdin="help\nexit\ntopic list\n").code == 0
     assert cli(f"--root {tmp_path}/lake shell", stdin="engine mysql\n").code == 2
     assert cli(f"--root {tmp_path}/lake shell", stdin="topic 'list\n").code == 2
+
+
+@pytest.fixture(scope="module")
+def root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A lake with two topics."""
+    lake = Lake(spark, str(tmp_path_factory.mktemp("shell") / "lake"), clock=lambda: NOON)
+    orders = lake.create_topic("orders", key="order_id INT", value="state STRING, price DECIMAL(5,2)")
+    orders.append([{"key": {"order_id": n}, "value": {"state": f"s{n}", "price": "1.50"}} for n in range(3)])
+    orders.append([{"key": {"order_id": 1}, "tombstone": True}])
+    orders.merge()
+    lake.create_topic("people", key="STRING", value="STRING")
+    return lake.root
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "spark"])
+def test_a_script_answers_what_the_commands_do(cli: Callable[..., Answer], root: str, engine: str) -> None:
+    queries = [
+        "SELECT order_id,\n  state, price\nFROM orders -- those there are\nORDER BY order_id",
+        "SELECT (SELECT count(*) FROM orders) + 10 * (SELECT count(*) FROM orders_deleted) + 100 * (SELECT count(*) FROM orders_log) AS n",
+        "SELECT ';' AS sign",
+    ]
+    single = [cli(f"--root {root} topic list"), *(cli(["--root", root, "sql", "--engine", engine, query]) for query in queries)]
+    single.append(cli(f"--root {root} read orders --limit 1 --format json"))
+    assert [answer.code for answer in single] == [0] * 5 and "412" in single[2].out
+
+    chosen = "" if engine == "duckdb" else "engine spark\n"
+    script = f"topic list\n{chosen}{queries[0]};\n\n{queries[1]}\n;\n{queries[2]};\nread orders --limit 1 --format json"
+    for words, text in (("", script), (f" --engine {engine}", script.replace(chosen, ""))):
+        answer = cli(f"--root {root} shell{words}", stdin=text)
+        assert (answer.code, answer.out, answer.err) == (0, "".join(one.out for one in single), "")
+    wrong = cli(["--root", root, "sql", "--engine", engine, "SELECT nope FROM orders"])
+    ended = cli(f"--root {root} shell --engine {engine}", stdin="topic list\nSELECT nope FROM orders;\ntopic list\n")
+    assert (ended.code, ended.out, ended.err.splitlines()[0]) == (2, "orders\npeople\n", wrong.err.strip())
+
+
+def test_topics_and_columns_complete(root: str) -> None:
+    shell = Shell(Calls(), [], VERBS, lambda: Lake(root))
+    assert shell.candidates("status ") == ["orders", "people"]
+    assert shell.candidates("latest orders pe") == ["people"]
+    assert shell.candidates("SELECT * FROM o") == ["orders", "orders_deleted", "orders_log", "order_id", "ORDER BY", "ON", "OR"]
+    assert shell.candidates("SELECT count(") == shell.candidates("SELECT ") != []
+    assert shell.candidates("SELECT * FROM orders WHERE ") != shell.candidates("SELECT * FROM people WHERE ")
+    assert shell.candidates("SELECT * FROM orders WHERE PRI") == shell.candidates("SELECT orders.pri") == ["price"]
+    assert shell.candidates("SELECT * FROM orders_deleted WHERE st") == ["state"]
+    assert shell.candidates("SELECT * FROM people WHERE pri") == [], "people has no price"
+    assert shell.candidates("SELECT * FROM people WHERE _") == ["_partition", "_offset", "_timestamp", "_version"]
