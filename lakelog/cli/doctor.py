@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from lakelog.delta import class_archive, prerequisites
 from lakelog.delta.object_store import S3_SCHEMES, log_store, unarbitrated
-from lakelog.delta.session import archives_classes, end, is_running
+from lakelog.delta.session import archives_classes, is_running
+from lakelog.delta.stopping import end
 from lakelog.errors import LakelogError, NotReady
 from lakelog.model.names import scheme_of
 from lakelog.results import Result

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import re
 import shlex
+import signal
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -219,7 +220,7 @@ def converse(shell: Shell) -> int:
     try:
         from prompt_toolkit import PromptSession
         from prompt_toolkit.completion import Completer, Completion
-        from prompt_toolkit.history import FileHistory
+        from prompt_toolkit.history import FileHistory, InMemoryHistory
     except ImportError as error:
         raise NotReady("prompt_toolkit is not installed: pip install 'lakelog[local]'. A script on standard input needs none.") from error
 
@@ -230,20 +231,30 @@ def converse(shell: Shell) -> int:
             for one in shell.candidates(before):
                 yield Completion(one, start_position=-len(typed))
 
-    session: Any = PromptSession(history=FileHistory(str(history_file())), completer=Words(), complete_while_typing=False)
+    file = history_file()
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+        history: Any = FileHistory(str(file))
+    except OSError:
+        # Nothing can be kept there.
+        history = InMemoryHistory()
+    session: Any = PromptSession(history=history, completer=Words(), complete_while_typing=False)
     output.say(f"Verbs as on the command line, and queries ended by ; (answered by {shell.engine}). help tells more, Tab completes.")
     text = ""
+    # A Ctrl-C that comes when a statement has just ended.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     while True:
         try:
-            text += session.prompt(MORE if text else PROMPT) + "\n"
-        except KeyboardInterrupt:
-            text = ""
-            continue
-        except EOFError:
-            return 0
-        if is_whole(text, shell.verbs):
-            if text.strip() and shell.run(text) is None:
+            try:
+                text += session.prompt(MORE if text else PROMPT) + "\n"
+            except EOFError:
                 return 0
+            if is_whole(text, shell.verbs):
+                if text.strip() and shell.run(text) is None:
+                    return 0
+                text = ""
+        except KeyboardInterrupt:
             text = ""
 
 

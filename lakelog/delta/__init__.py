@@ -5,7 +5,8 @@ optimizes and vacuums; errors.py turns foreign errors into lakelog's; statement.
 lock.py is the lock of a table of a path lake; location.py tells what lies on this machine's disk, object_store.py whether S3 arbitrates two
 writers; table_properties.py reads and changes properties; commit_file.py looks at a local table's newest commit without Spark; commits.py finds the
 version of a commit; filesystem.py opens, lists and removes files; plans.py tells from Spark's plan whether a frame repeats itself. session.py
-builds a local session from what prerequisites.py finds, with the classes of class_archive.py. kafka.py is the door to Spark's Kafka source.
+builds a local session from what prerequisites.py finds, with the classes of class_archive.py; stopping.py ends what it does, or it.
+kafka.py is the door to Spark's Kafka source.
 
 May import model, `lakelog.errors` and `lakelog.results`.
 """

@@ -8,10 +8,8 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
-import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -166,7 +164,7 @@ def local_session(
     from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
-    running = SparkSession.getActiveSession()
+    running = _running()
     if running is not None:
         return running
     check_java()
@@ -230,9 +228,18 @@ def archives_classes(master: str, config: Mapping[str, str]) -> bool:
 
 def is_running() -> bool:
     """Whether this process has a session already, or one that another program configured."""
+    return any(os.environ.get(name) for name in LAUNCHERS) or _running() is not None
+
+
+def _running() -> SparkSession | None:
+    """The session there is. Java knows it by the connection of this thread, which `cancel` closes: then it is the one that was made last."""
+    from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
-    return any(os.environ.get(name) for name in LAUNCHERS) or SparkSession.getActiveSession() is not None
+    try:
+        return SparkSession.active()
+    except PySparkRuntimeError:
+        return None
 
 
 def _classes(jars: Sequence[Path], master: str, config: Mapping[str, str], java_options: str) -> dict[str, str]:
@@ -253,51 +260,6 @@ def _classes(jars: Sequence[Path], master: str, config: Mapping[str, str], java_
         "spark.driver.extraClassPath": os.pathsep.join(map(str, class_path)),
         "spark.driver.extraJavaOptions": f"{java_options} {shared}".strip(),
     }
-
-
-def running_tasks(spark: SparkSession) -> tuple[int, int] | None:
-    """Of the stages that are running: tasks that are done, and all of them. None where none runs, or the session does not tell (Connect)."""
-    try:
-        tracker = spark.sparkContext.statusTracker()
-        stages = [stage for stage in map(tracker.getStageInfo, tracker.getActiveStageIds()) if stage is not None]
-    except Exception:
-        return None
-    return (sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages)) if stages else None
-
-
-def end(spark: SparkSession, *, patience: float) -> None:
-    """Stop a session and the Java process that was started for it; where that has not ended after ``patience`` seconds, kill it."""
-    gateway = getattr(getattr(spark, "_sc", None), "_gateway", None)
-    # From a thread of its own: the caller's may be waiting for an answer of Java, and the next answer it reads would be that one.
-    stopping = threading.Thread(target=_stop, args=(spark,), daemon=True)
-    stopping.start()
-    stopping.join(patience)
-    java = getattr(gateway, "proc", None)
-    if java is None:
-        return
-    try:
-        java.stdin.close()
-        java.wait(patience)
-    except subprocess.TimeoutExpired:
-        java.kill()
-
-
-def cancel(spark: SparkSession) -> None:
-    """Cancel what a session is doing; the session stays."""
-
-    def tell() -> None:
-        with contextlib.suppress(Exception):
-            spark.sparkContext.cancelAllJobs()
-
-    # From a thread of its own, as in `end`.
-    telling = threading.Thread(target=tell, daemon=True)
-    telling.start()
-    telling.join(5)
-
-
-def _stop(spark: SparkSession) -> None:
-    with contextlib.suppress(Exception):
-        spark.stop()
 
 
 def setting(spark: SparkSession, name: str) -> str | None:

@@ -71,7 +71,7 @@ class Signals:
 
     @contextlib.contextmanager
     def guarding(self) -> Iterator[None]:
-        """Within it a signal ends the command in good order; a second one at once. Elsewhere than in the main thread nothing changes."""
+        """Within it a signal ends the command in good order; a second one at once, but a shell. Elsewhere than in the main thread nothing changes."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -108,18 +108,24 @@ class Signals:
 
     def _end(self, number: int, _: FrameType | None) -> None:
         for each in NAMES:
-            signal.signal(each, signal.SIG_DFL)
+            # Whoever presses Ctrl-C again in a shell is no less somebody who wants the shell to stay.
+            stays = each == signal.SIGINT and not self.ends_session
+            signal.signal(each, signal.SIG_IGN if stays else signal.SIG_DFL)
         if self._telling:
             self.late = number
             return
         self.received = number
         if self._session is not None:
-            from lakelog.delta.session import cancel, end
+            from lakelog.delta.stopping import cancel, end
 
             if not self.ends_session and number == signal.SIGINT:
                 cancel(self._session)
             else:
                 end(self._session, patience=PATIENCE)
+        elif not self.ends_session and number == signal.SIGINT:
+            from lakelog.delta.stopping import give_up_start
+
+            give_up_start()
         # From here on only: it must not end the ending of the session, which kills Java where that does not end.
         signal.signal(signal.SIGALRM, self._stop)
         signal.setitimer(signal.ITIMER_REAL, AGAIN, AGAIN)

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from lakelog.delta.session import running_tasks
+from lakelog.delta.stopping import running_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -126,7 +126,7 @@ def test_a_signal_that_finds_a_finalizer_ends_the_command_nevertheless(monkeypat
 
 def test_a_signal_cuts_off_neither_the_end_of_spark_nor_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both may take longer than a command that goes on nevertheless is given."""
-    from lakelog.delta import session
+    from lakelog.delta import stopping
     from lakelog.running import interrupt
 
     monkeypatch.setattr(interrupt, "AGAIN", 0.1)
@@ -136,7 +136,7 @@ def test_a_signal_cuts_off_neither_the_end_of_spark_nor_the_report(monkeypatch: 
         time.sleep(0.5)
         done.append("ended")
 
-    monkeypatch.setattr(session, "end", end)
+    monkeypatch.setattr(stopping, "end", end)
     with signals.guarding():
         signals.started(object())  # type: ignore[arg-type]
         try:

@@ -43,8 +43,8 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "inputs": ("request", "sources", "kafka", "inference", "refusal", "screening", "staging", "identity", "directory", "keys"),
     "formats": ("texts", "files", "csv", "parquet", "arrow", "values", "variant", "ndjson", "fitting", "avro", "decoding"),
     "delta": (
-        "prerequisites", "class_archive", "session", "kafka", "errors", "location", "object_store", "lock", "statement", "plans", "commit_file",
-        "commits", "table_properties", "filesystem", "frames", "tables", "past",
+        "prerequisites", "class_archive", "session", "stopping", "kafka", "errors", "location", "object_store", "lock", "statement", "plans",
+        "commit_file", "commits", "table_properties", "filesystem", "frames", "tables", "past",
     ),
     "model": (
         "names", "config", "kinds", "queries", "records", "row_rules", "ordering", "topic_log", "expectations", "log_state",
@@ -97,7 +97,7 @@ BANNED_CALLS = {
     "toPandas": "show.frame, or collect in a file of COLLECTORS",
 }
 # What only a session of this machine has, in the one file that may know it.
-CLASSIC = {("delta.session", "sparkContext")}
+CLASSIC = {("delta.stopping", "sparkContext"), ("delta.stopping", "_jvm")}
 BANNED_OPTIONS = {"inferSchema": "the types the topic declares", "mergeSchema": "Topic.configure(value=…)"}
 # Of files that are read, not of tables that are written.
 OF_READERS = {("formats.parquet", "mergeSchema")}
