@@ -52,18 +52,32 @@ def ask(topics: Sequence[str], opened: Callable[[str], NativeTopic], query: str,
 
     Raises:
         InvalidRequest: the query is wrong, or is another statement; nothing was run.
-        NotFound: it names a table or view that is not there; the views are listed.
+        NotFound: it names a table or view that is not there; the views are listed. Or none of the topics that it names has such a version
+            (SNAPSHOT_NOT_FOUND).
         Damaged: it names a topic whose latest table is not as lakelog left it.
     """
     known = connection()
     _, word = begun(query)
     existing: list[str] = []
+    found, lacking = False, None
     for name in topics:
-        named = [view for view in views.names(name) if word in TELLING or re.search(rf"(?i)(?<!\w){view}(?!\w)", query)]
-        if named:
-            with contextlib.suppress(TopicNotFound):
+        said = [view for view in views.names(name) if re.search(rf"(?i)(?<!\w){view}(?!\w)", query)]
+        named = views.names(name) if word in TELLING else said
+        try:
+            if named:
                 register(known, opened(name), at, named)
+                found = True
+        except TopicNotFound:
+            # A topic whose deletion was cut off is still listed.
+            continue
+        except NotFound as error:
+            if at is None:
+                raise
+            lacking = error if said else lacking
+            continue
         existing += views.names(name)
+    if lacking is not None and not found:
+        raise lacking
     return asked(known, query, existing)
 
 
@@ -72,15 +86,16 @@ def register(known: duckdb.DuckDBPyConnection, topic: NativeTopic, at: At, names
 
     Raises:
         Damaged: the latest table is not as lakelog left it.
+        NotFound: it has no such version; none of them is known then.
     """
     live, gone, log = views.names(topic.name)
-    with contextlib.suppress(NotFound):
-        if live in names:
-            known.register(live, topic.latest(at).toArrow())
-        if gone in names:
-            known.register(gone, topic.deleted(at).toArrow())
-    if log in names:
-        known.register(log, topic.read().toArrow())
+    shown: dict[str, Callable[[], Rows]] = {
+        live: lambda: topic.latest(at), gone: lambda: topic.deleted(at), log: topic.read
+    }  # fmt: skip
+    if at is not None:
+        topic.latest(at)
+    for name, rows in [(name, shown[name]()) for name in names]:
+        known.register(name, rows.toArrow())
 
 
 def asked(known: duckdb.DuckDBPyConnection, query: str, existing: Sequence[str]) -> Rows:

@@ -107,10 +107,10 @@ DAMAGES: dict[str, Damage] = {
 }  # fmt: skip
 
 
-def damaged(source: Path, target: Path, topic: str, damage: str) -> Path:
-    """A copy of a lake with this topic alone, damaged."""
+def part(source: Path, target: Path, *topics: str) -> Path:
+    """A copy of a lake with these topics alone."""
     target.mkdir(parents=True)
-    for name in ("_lakelog", topic):
+    for name in ("_lakelog", *topics):
         shutil.copytree(source / name, target / name)
     for file in commits(target / "_lakelog" / "runs"):
         lines = []
@@ -119,12 +119,18 @@ def damaged(source: Path, target: Path, topic: str, damage: str) -> Path:
             if "metaData" in found:
                 kept = found["metaData"]["configuration"]
                 found["metaData"]["configuration"] = {
-                    name: text for name, text in kept.items() if not name.startswith("lakelog.lake.topic.") or name.endswith(f".{topic}")
+                    name: text for name, text in kept.items() if not name.startswith("lakelog.lake.topic.") or name.split(".")[-1] in topics
                 }
             lines.append(json.dumps(found, separators=(",", ":")))
         file.write_text("\n".join(lines) + "\n")
         (file.parent / f".{file.name}.crc").unlink(missing_ok=True)
     for file in (target / "_lakelog" / "runs" / "_delta_log").glob("*.crc"):
         file.unlink()
+    return target
+
+
+def damaged(source: Path, target: Path, topic: str, damage: str) -> Path:
+    """A copy of a lake with this topic alone, damaged."""
+    part(source, target, topic)
     DAMAGES[damage](target, target / topic)
     return target

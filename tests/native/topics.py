@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from lakelog import Lake
 from lakelog.model.config import TopicConfig
 from lakelog.snapshots import maintain
+from tests.native.damages import commits
 
 UTC = datetime.timezone.utc
 EVERY = (
@@ -36,6 +38,8 @@ ATOMIC: dict[str, tuple[Any, ...]] = {
     "BINARY": (b"a", b"\xff\x00", b""), "STRING": ("a", "é", ""), "DECIMAL(20,3)": (Decimal("1.500"), Decimal(-7)),
     "TIMESTAMP": (datetime.datetime(2026, 5, 6, 1, 2, 3, 4, UTC),), "BOOLEAN": (True, False),
 }  # fmt: skip
+# Topics that hold no record, and those with registered snapshots.
+EMPTY, WITH_SNAPSHOTS = ("blank", "empty"), ("every", "many")
 HEADERS = [["seq", 7], ["trace", "é"], ["trace", None], ["", {"hex": "00ff"}]]
 
 
@@ -98,6 +102,26 @@ def _rules(lake: Lake, clock: Any) -> None:
     timed.merge()
 
 
+def _grown(lake: Lake) -> None:
+    """A topic to whose values fields were added at two depths, before and behind those there were."""
+    grown = lake.create_topic(
+        "grown", key="INT", value="n INT, s STRUCT<u: STRING, t: STRUCT<x: INT>>, l ARRAY<STRUCT<y: INT>>", partitions=2
+    )
+    old = {"n": 1, "s": {"u": "old", "t": {"x": 7}}, "l": [{"y": 1}, None]}
+    olds = [old, old | {"s": None}, old | {"s": {"u": None, "t": None}, "l": None}, dict.fromkeys(old), None]
+    grown.append([{"key": n, "value": value, "partition": n % 2} for n, value in enumerate(olds)])
+    grown.append([{"key": 9, "value": old, "tombstone": True, "partition": 1}])
+    grown.merge()
+    grown.configure(value="first DATE, n INT, s STRUCT<w: DECIMAL(9,2), u: STRING, t: STRUCT<x: INT, z: ARRAY<TIMESTAMP>>>,"
+                          " l ARRAY<STRUCT<y: INT>>, m MAP<STRING, BINARY>")  # fmt: skip
+    at = datetime.datetime(2026, 5, 6, 12, 0, 0, 1, UTC)
+    new = {"first": datetime.date(2026, 1, 1), "n": 2, "s": {"w": Decimal("1.50"), "u": "new", "t": {"x": 8, "z": [at, None]}}, "l": [],
+           "m": {"k": b"\x00", "j": None}}  # fmt: skip
+    grown.append([{"key": 1, "value": new, "partition": 1}, {"key": 20, "value": new | {"s": None, "m": None}, "partition": 0}])
+    grown.merge()
+    grown.append([{"key": 0, "value": new, "partition": 0}])
+
+
 def _layouts(lake: Lake, clock: Any) -> None:
     vectors = lake.create_topic(
         "vectors", key="BIGINT", value="x STRING", partitions=2, config={"deletion.vectors": True, "silver.buckets": 3}
@@ -110,6 +134,10 @@ def _layouts(lake: Lake, clock: Any) -> None:
             [{"key": n, "value": {"x": f"turn {turn}"}} for n in range(turn * 10, turn * 10 + 5)] + [{"key": 150 + turn, "tombstone": True}]
         )
         vectors.merge()
+    assert any('"deletionVector":{' in file.read_text() for file in commits(Path(lake.root, "vectors", "silver"))), (
+        "it has deletion vectors"
+    )
+    _grown(lake)
     wide = lake.create_topic("wide", key="INT", value="n INT, d DECIMAL(5,2), s STRUCT<u: SMALLINT>", config={"segment.bytes": 14})
     wide.append([{"key": n, "value": {"n": n, "d": Decimal("1.25"), "s": {"u": n}}} for n in range(6)])
     wide.merge()

@@ -1,0 +1,142 @@
+"""Rows of every type there is, drawn by chance: what both engines read, show and print of them."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import random
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+
+from lakelog import Lake
+from lakelog.model.json_values import plain
+from lakelog.model.records import ATOMIC
+from tests.conftest import NOON
+from tests.strategies import dice, few
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.long
+
+UTC = datetime.timezone.utc
+NUMBERS = itertools.count()
+KEYS, RECORDS = 60, 150
+Maker = Callable[[], Any]
+# Of some of them Python has no dict.
+OF_MAPS = ("boolean", "int", "bigint", "decimal", "string", "date")
+INTEGERS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+FLOATS = (0.0, -0.0, 1.5, -0.1, float("nan"), float("inf"), float("-inf"))
+EDGES: Mapping[str, tuple[Any, ...]] = {
+    "boolean": (True, False),
+    "float": (*FLOATS, 1e-45, 3.4028234663852886e38),
+    "double": (*FLOATS, 5e-324, 1.7976931348623157e308, 0.1),
+    "string": ("", "a", "é\n\t\r", "\u2028 \U0001f600", "NULL", '"a", \\', " b ", "x" * 300),
+    "binary": (b"", b"text", b"\x00\xff", bytes(range(256))),
+    "date": (datetime.date(1, 1, 1), datetime.date(1582, 10, 10), datetime.date(1969, 12, 31), datetime.date(9999, 12, 31)),
+    "timestamp_ntz": (datetime.datetime(1, 1, 2), datetime.datetime(1969, 12, 31, 23, 59, 59, 999999), datetime.datetime(2026, 5, 6, 12, 0, 0, 1),
+                      datetime.datetime(9999, 12, 30, 23, 59, 59, 999999)),
+}  # fmt: skip
+
+
+def atomic(word: str, chance: random.Random) -> tuple[str, Maker]:
+    """An atomic type in Spark's words, and what makes values of it; edges more often than others."""
+    if word == "decimal":
+        precision = chance.choice((1, 5, 9, 10, 18, 19, 38))
+        scale = chance.randint(0, precision)
+        # Built of digits: arithmetic would round to 28 of them.
+        return f"decimal({precision},{scale})", lambda: Decimal(
+            (chance.randint(0, 1), [chance.choice((0, 9, chance.randint(0, 9))) for _ in range(precision)], -scale)
+        )
+    if word in INTEGERS:
+        most = 2 ** (INTEGERS[word] - 1)
+        return word, lambda: chance.choice((0, -1, most - 1, -most, chance.randrange(-most, most)))
+    if word == "timestamp":
+        return word, lambda: chance.choice(EDGES["timestamp_ntz"]).replace(tzinfo=UTC)
+    return word, lambda: chance.choice(EDGES[word])
+
+
+def at_times(maker: Maker, chance: random.Random) -> Maker:
+    """The same, or NULL."""
+    return lambda: None if chance.random() < 0.2 else maker()
+
+
+def array(inner: tuple[str, Maker], chance: random.Random) -> tuple[str, Maker]:
+    kind, maker = inner[0], at_times(inner[1], chance)
+    return f"array<{kind}>", lambda: [maker() for _ in range(chance.randint(0, 3))]
+
+
+def mapping(inner: tuple[str, Maker], chance: random.Random) -> tuple[str, Maker]:
+    key_kind, key = atomic(chance.choice(OF_MAPS), chance)
+    maker = at_times(inner[1], chance)
+    return f"map<{key_kind}, {inner[0]}>", lambda: {key(): maker() for _ in range(chance.randint(0, 3))}
+
+
+def struct(inner: tuple[str, Maker], chance: random.Random) -> tuple[str, Maker]:
+    first, more = atomic(chance.choice(ATOMIC), chance), at_times(inner[1], chance)
+    maker = at_times(first[1], chance)
+    return f"struct<a: {first[0]}, b: {inner[0]}>", lambda: {"a": maker(), "b": more()}
+
+
+def fields(kinds: Mapping[str, tuple[str, Maker]], chance: random.Random) -> tuple[str, Maker]:
+    """A list of fields as a topic's types name them, and what makes them."""
+    makers = {name: at_times(maker, chance) for name, (_, maker) in kinds.items()}
+    return ", ".join(f"{name} {kind}" for name, (kind, _) in kinds.items()), lambda: {name: maker() for name, maker in makers.items()}
+
+
+def types(chance: random.Random) -> tuple[tuple[str, Maker], tuple[str, Maker]]:
+    """Keys with a field of every atomic type; values with those too, and with each of array, map and struct within each."""
+    key = fields({f"k{place}": atomic(word, chance) for place, word in enumerate(ATOMIC)}, chance)
+    made = {f"v{place}": atomic(word, chance) for place, word in enumerate(ATOMIC)}
+    for outer, inner in itertools.product((array, mapping, struct), repeat=2):
+        made[f"{outer.__name__}_of_{inner.__name__}"] = outer(inner(atomic(chance.choice(ATOMIC), chance), chance), chance)
+    return key, fields(made, chance)
+
+
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """One lake for all examples."""
+    return Lake(spark, str(tmp_path_factory.mktemp("frames") / "lake"), clock=lambda: NOON)
+
+
+def seen(rows: Any, order: tuple[str, str]) -> tuple[list[str], list[str]]:
+    """Rows as Arrow has them, and as they are printed; a line each, since NaN equals nothing."""
+    ordered = rows.orderBy(*order)
+    kinds = [field.dataType for field in ordered.schema.fields]
+    printed = [repr([plain(value, kind) for value, kind in zip(row, kinds, strict=True)]) for row in ordered.collect()]
+    return [repr(row) for row in ordered.toArrow().to_pylist()], printed
+
+
+@given(dice())
+@few(3)
+def test_both_engines_read_the_same_of_any_rows(lake: Lake, chance: random.Random) -> None:
+    (key_type, key), (value_type, value) = types(chance)
+    topic = lake.create_topic(f"t{next(NUMBERS)}", key=key_type, value=value_type, partitions=2)
+    keys = [key() for _ in range(KEYS)]
+
+    def record() -> dict[str, Any]:
+        content = None if chance.random() < 0.1 else value()
+        return {"key": chance.choice(keys), "value": content, "tombstone": chance.random() < 0.25, "headers": [["h", b"\x00"]]}
+
+    topic.append([record() for _ in range(RECORDS)])
+    topic.merge()
+    topic.append([record() for _ in range(RECORDS // 3)])
+    topic.merge()
+    native = Lake(lake.root).topic(topic.name)
+
+    place = ("_partition", "_offset")
+    found = {name: seen(getattr(topic, name)(), place) for name in ("latest", "deleted")}
+    found |= {"first": seen(topic.latest(at=1), place), "log": seen(topic.read(), ("partition", "offset"))}
+    assert (len(found["log"][0]), len(found["first"][0]) > 0, len(found["deleted"][0]) > 0) == (RECORDS + RECORDS // 3, True, True)
+    assert seen(native.latest(), place) == found["latest"]
+    assert seen(native.deleted(), place) == found["deleted"]
+    assert seen(native.latest(at=1), place) == found["first"]
+    assert seen(native.read(), ("partition", "offset")) == found["log"]
+    assert native.describe() == topic.describe()
+    assert [field.simpleString() for field in native.latest().schema.fields] == [
+        field.simpleString() for field in topic.latest().schema.fields
+    ]
