@@ -58,8 +58,9 @@ STEPS: Sequence[tuple[str, Sequence[Sequence[str]]]] = (
     ("Time travel: every merge made a version, and each can be asked.", [["sql", HOW_MANY, "--at", "1"]]),
     ("Where things stand.", [["status", "files"]]),
 )
+# Each answers without Spark.
 NEXT: Sequence[Sequence[str]] = (
-    ["sql", "SELECT key, count(*) AS changes FROM files_log GROUP BY key ORDER BY changes DESC LIMIT 5"],
+    ["sql", "--engine", "duckdb", "SELECT key, count(*) AS changes FROM files_log GROUP BY key ORDER BY changes DESC LIMIT 5"],
     ["read", "files", "--offset", "978", "--limit", "3"],
     ["latest", "files", "--at", "1", "--limit", "5"],
     ["topic", "describe", "files"],

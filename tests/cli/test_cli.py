@@ -25,6 +25,7 @@ from lakelog.errors import InvalidConfig
 from lakelog.terminal import output
 from lakelog.terminal.settings import Settings, load
 from tests.conftest import Answer
+from tests.house.test_readme import BLOCKS, commands, same
 
 ROOT = Path(__file__).parent.parent.parent
 Cli = Callable[..., Answer]
@@ -269,8 +270,14 @@ def test_demo_shows_what_it_says_and_its_next_commands_work(
 
     monkeypatch.chdir(tmp_path / "demo")
     assert answer.out.count("\n  lakelog ") == len(demo.NEXT)
+    monkeypatch.setattr(Settings, "open_lake", lambda self: pytest.fail("Spark was asked"))
     for command in re.findall(r"^  lakelog (.*)$", answer.out, re.MULTILINE):
         following = cli(command)
         assert (following.code, following.err) == (0, ""), command
         assert following.out
+    monkeypatch.chdir(tmp_path)
+    first = next(block for block in BLOCKS if block.mark == "after: demo")
+    for command, shown in commands(first.text):
+        following = cli(command.removeprefix(".venv/bin/lakelog "))
+        assert same(shown, following.out + following.err), following
     assert cli(["demo", "--into", str(tmp_path / "demo")]).code == 2

@@ -19,7 +19,9 @@ from pyspark.sql import SparkSession
 import lakelog
 from lakelog import errors
 from lakelog.model.config import SETTINGS
+from lakelog.terminal.settings import Settings
 from tests.conftest import Answer
+from tests.native.test_choice import with_engine
 
 ROOT = Path(__file__).parent.parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -55,6 +57,7 @@ def test_readme_examples_give_what_the_readme_shows(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     scope: dict[str, Any] = {}
+    reading, quick = with_engine(), 0
     for block, following in zip(BLOCKS, [*BLOCKS[1:], Block("", "", "")], strict=True):
         if block.mark.startswith("file: "):
             path = Path(block.mark.removeprefix("file: "))
@@ -66,12 +69,17 @@ def test_readme_examples_give_what_the_readme_shows(
                 exec(compile(block.text, "README.md", "exec"), scope)
             assert following.language == "text" or not printed.getvalue(), f"the README does not show: {printed.getvalue()}"
             assert not printed.getvalue() or same(following.text, printed.getvalue()), f"{block.text}\ngave\n{printed.getvalue()}"
-        elif block.language == "console":
+        elif block.language == "console" and block.mark != "after: demo":
             for command, expected in commands(block.text):
                 said, pipe, call = command.rpartition("| lakelog ")
                 stdin = shlex.split(said)[1] + "\n" if pipe else ""
-                answer = cli(call if pipe else command.removeprefix("lakelog "), stdin)
+                with monkeypatch.context() as patch:
+                    if re.match(rf"lakelog ({'|'.join(reading)})\b(?!.* --(since|follow))", command):
+                        patch.setattr(Settings, "open_lake", lambda self: pytest.fail("Spark was asked"))
+                        quick += 1
+                    answer = cli(call if pipe else command.removeprefix("lakelog "), stdin)
                 assert same(expected, answer.out + answer.err), f"$ {command}\n{answer.out}{answer.err}"
+    assert quick > 5, "what only reads asked no Spark"
 
 
 def test_two_commands_stand_on_the_first_screen() -> None:
@@ -79,6 +87,8 @@ def test_two_commands_stand_on_the_first_screen() -> None:
     marks = {block.mark: block.text for block in BLOCKS if block.mark.startswith("ci: ")}
 
     assert set(marks) == {"ci: demo", "ci: test"}
+    first = next(block for block in BLOCKS if block.mark == "after: demo")
+    assert set(first.text.splitlines()) < set(first_screen) and marks["ci: demo"].endswith(".venv/bin/lakelog demo --into demo\n")
     for text in marks.values():
         assert text.strip() in first_screen
         assert text.startswith("python3 -m venv .venv && .venv/bin/pip install")
