@@ -90,8 +90,9 @@ class LakeQueries(LakeTopics):
         """A topic's views as SELECTs, by name; a version of silver that cannot be read is not found."""
         topic = self._topic(name)
         place = point.find(topic.log, at)
-        if place.copy is not None:
-            return views.selects(name, place.copy, topic.bronze, topic.types)
-        if place.version is not None:
-            tables.read(self.spark, topic.silver, place.version)
-        return views.selects(name, topic.silver, topic.bronze, topic.types, place.version)
+        if place.copy is None and place.version is None:
+            return views.selects(name, topic.silver, topic.bronze, topic.types)
+        silver = place.copy or topic.silver
+        version = None if place.copy is not None else place.version
+        have = tables.read(self.spark, silver, version).schema["value"].dataType
+        return views.selects(name, silver, topic.bronze, topic.types, version, have)

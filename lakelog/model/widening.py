@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakelog.errors import InvalidConfig
+from lakelog.model.names import quoted
 from lakelog.model.records import ddl
 
 if TYPE_CHECKING:
@@ -73,3 +74,22 @@ def shaped(column: Column, have: DataType, want: DataType) -> Column:
         for field in want.fields
     ]
     return F.when(column.isNotNull(), F.struct(*fields))
+
+
+def shaped_in_sql(column: str, have: DataType, want: DataType) -> str:
+    """`shaped` as an expression of Spark SQL; ``column`` is one, its names quoted."""
+    from pyspark.sql.types import StructType
+
+    if have.simpleString() == want.simpleString():
+        return column
+    if not (isinstance(have, StructType) and isinstance(want, StructType)):
+        return f"CAST({column} AS {ddl(want)})"
+    fields = ", ".join(f"{field_in_sql(column, name, have, want)} AS {quoted(name)}" for name in want.names)
+    return f"CASE WHEN {column} IS NOT NULL THEN struct({fields}) END"
+
+
+def field_in_sql(column: str, name: str, have: Any, want: Any) -> str:
+    """A field of `shaped_in_sql`, of values of the STRUCT ``have`` in the STRUCT ``want``; NULL where they have none."""
+    if name not in have.names:
+        return f"CAST(NULL AS {ddl(want[name].dataType)})"
+    return shaped_in_sql(f"{column}.{quoted(name)}", have[name].dataType, want[name].dataType)
