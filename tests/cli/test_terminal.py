@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.long
 
-PROMPT = r"lakelog> \Z"
+PROMPT = r"lakelog> ?\Z"
 # Each takes minutes, and would answer 1000000000000. A task of Spark looks whether it was cancelled after a thousand rows of the first.
 LONG = {
     "duckdb": "SELECT count(*) AS n FROM range(1000000) a, range(1000000) b;",
@@ -49,9 +49,9 @@ def test_ctrl_c_ends_the_statement_and_not_the_shell(lake: Lake, tmp_path: Path,
             shell.type("SELECT 5 * 4 AS first;\n")
             shell.wait_for("starting Spark")
             shell.type(CTRL_C)
-            shell.wait_for(r"Error \(INTERRUPTED\): Stopped by Ctrl-C\.[\s\S]*lakelog> \Z")
+            shell.wait_for(r"Error \(INTERRUPTED\): Stopped by Ctrl-C\.[\s\S]*lakelog> ?\Z")
         shell.type("SELECT 5 * 5 AS first;\n")
-        shell.wait_for(r"\b25\b[\s\S]*lakelog> \Z")
+        shell.wait_for(r"(?<!\d)25\n[\s\S]*lakelog> ?\Z")
         for number in (7, 8):
             shell.type(LONG[engine] + "\n")
             shell.wait_for("querying")
@@ -59,12 +59,12 @@ def test_ctrl_c_ends_the_statement_and_not_the_shell(lake: Lake, tmp_path: Path,
             while worked(shell.process.pid) < before + 3:
                 time.sleep(0.1)
             shell.type(CTRL_C * (number - 6))
-            shell.wait_for(r"Error \(INTERRUPTED\): Stopped by Ctrl-C\.[\s\S]*lakelog> \Z")
+            shell.wait_for(r"Error \(INTERRUPTED\): Stopped by Ctrl-C\.[\s\S]*lakelog> ?\Z")
             shell.type(f"SELECT count(*) + 400 AS n FROM range({number});\n")
-            shown = shell.wait_for(rf"(?m)^ *{400 + number} *$[\s\S]*lakelog> \Z")
+            shown = shell.wait_for(rf"(?<!\d){400 + number}\n[\s\S]*lakelog> ?\Z")
             assert "Error" not in shown and "1000000000000" not in shown
         shell.type("topic list\n")
-        shell.wait_for(r"(?m)^orders$")
+        shell.wait_for(r"orders\n")
         shell.type(CTRL_D)
         assert shell.ended() == 0
 
@@ -75,9 +75,9 @@ def test_what_was_typed_is_kept_for_the_next_start(lake: Lake, tmp_path: Path) -
     with terminal("--root", lake.root, "shell", cache=cache) as shell:
         shell.wait_for(PROMPT)
         shell.type("SELECT 40 +\n")
-        shell.wait_for(r"-> \Z")
+        shell.wait_for(r"-> ?\Z")
         shell.type("2 AS answer;\n")
-        shell.wait_for(r"\b42\b[\s\S]*lakelog> \Z")
+        shell.wait_for(r"(?<!\d)42\n[\s\S]*lakelog> ?\Z")
         # At the prompt Ctrl-C forgets the line.
         shell.type("topic lost" + CTRL_C)
         shell.wait_for(PROMPT)
@@ -91,7 +91,7 @@ def test_what_was_typed_is_kept_for_the_next_start(lake: Lake, tmp_path: Path) -
         shell.type(UP)
         shell.wait_for(r"SELECT 40 \+\Z")
         shell.type("\n2;\n")
-        shell.wait_for(r"(?m)^ *42 *$[\s\S]*lakelog> \Z")
+        shell.wait_for(r"(?<!\d)42\n[\s\S]*lakelog> ?\Z")
         shell.type(CTRL_D)
         assert shell.ended() == 0
 
