@@ -86,7 +86,8 @@ class Merged(Result):
 
     ``records`` were folded; ``inserted``, ``updated`` and ``deleted`` count keys (a key that only ever was deleted counts as deleted).
     Records that lost to an earlier one: ``ignored_deletes`` (deletes without a version), ``late_after_delete`` (to the remembered version of a
-    deleted key, whose tombstone has expired), ``late`` (all others). ``duplicates``: records whose version equals the one they replaced, as
+    deleted key, whose tombstone has expired; ``late_after_delete_examples`` are the first of them: partition, key, offset, and ``lost_to``, the offset
+    that the delete had), ``late`` (all others). ``duplicates``: records whose version equals the one they replaced, as
     a batch delivered twice does. ``invalid_versions``: records whose version header is unusable. ``unkeyed``: records without a key, which
     never reach silver. ``remaining``: records not merged yet (``max_records``). ``snapshot``: the id of the snapshot that was taken at the
     end of it (``max.snapshot.interval.ms``, ``max.record.bytes.between.snapshots``); ``snapshot_error``: why one that was due could not be taken
@@ -111,6 +112,7 @@ class Merged(Result):
     snapshot: str | None = None
     run: str | None = None
     snapshot_error: dict[str, Any] | None = None
+    late_after_delete_examples: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

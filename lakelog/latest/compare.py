@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import frames, tables
 from lakelog.latest.fold import Fold
 from lakelog.latest.progress import CONTROL_BUCKET, COUNTS
+from lakelog.model.json_values import plain
 from lakelog.model.topic_log import TopicLog
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 # Of a slice of at most so many records, the offsets of the rows to be replaced are told one by one.
 LISTED = 300_000
+# So many records that were late after a delete are named.
+NAMED = 20
 FILE = "struct<id:bigint,size:bigint>"
 
 
@@ -25,7 +28,8 @@ class Compared:
     ``changes``: the winners that beat silver's row of their key or have none, with ``old_offset``, the offset of the row they replace.
     ``counts``: what became of the records, by partition. ``buckets`` the changes fall into. ``least``: no row below that offset is
     replaced (None: no row is); ``replaced``: the offsets of those rows, None where the slice is too large to list them; ``touched``: octets
-    of the files they lie in (0 with deletion vectors, which rewrite none).
+    of the files they lie in (0 with deletion vectors, which rewrite none). ``late_after_delete``: the first of the records that lost to the remembered
+    version of a deleted key: partition, key, offset, and the offset they ``lost_to``.
     """
 
     changes: DataFrame
@@ -34,6 +38,7 @@ class Compared:
     least: int | None
     replaced: list[int] | None
     touched: int
+    late_after_delete: list[dict[str, Any]] = field(default_factory=list)
 
 
 def compare(log: TopicLog, folded: Fold, at: int | None) -> Compared:
@@ -44,7 +49,8 @@ def compare(log: TopicLog, folded: Fold, at: int | None) -> Compared:
         folded: the slice.
         at: the version of silver; None when it holds no rows yet, or is computed anew.
 
-    Cost: one narrow scan of silver (only the buckets that winners fall into), the winners broadcast to it; one small aggregation.
+    Cost: one narrow scan of silver (only the buckets that winners fall into), the winners broadcast to it; one small aggregation. Where records
+    were late after a delete, one small Spark job more.
     """
     from pyspark.sql import functions as F
 
@@ -52,7 +58,8 @@ def compare(log: TopicLog, folded: Fold, at: int | None) -> Compared:
         rows = frames.kept(_beside(log, folded, at)) if at is not None else alone(folded)
         change = folded.winning() & (F.col("old_rank").isNull() | (F.col("rank") > F.col("old_rank")))
         found = figures(log, folded, rows, change)
-    counts = {row["partition"]: {name: int(row[name] or 0) for name in COUNTS} for row in found}
+        counts = {row["partition"]: {name: int(row[name] or 0) for name in COUNTS} for row in found}
+        late = late_after_delete(log, rows) if any(one["late_after_delete"] for one in counts.values()) else []
     listed = folded.size <= LISTED
     least = [row["least"] for row in found if row["least"] is not None]
     return Compared(
@@ -62,6 +69,7 @@ def compare(log: TopicLog, folded: Fold, at: int | None) -> Compared:
         min(least) if least else None,
         sorted({offset for row in found for offset in row["replaced"] or []}) if listed else None,
         sum({file["id"]: file["size"] for row in found for file in row["files"] or []}.values()),
+        late,
     )
 
 
@@ -116,11 +124,8 @@ def figures(log: TopicLog, folded: Fold, rows: DataFrame, change: Column) -> lis
     late, after_delete, ties, ignored = none, none, none, none
     keyed = F.col("key").isNotNull()
     if log.rule.versioned:
-        best = F.greatest("before", "old_rank")
-        lost = keyed & best.isNotNull() & (F.col("rank") < best)
-        no_version = F.col("tombstone") & F.col("version").isNull() & F.lit(log.rule.strategy != "timestamp")
+        best, lost, no_version, forgotten = _lost(log)
         tie = keyed & F.col("version").isNotNull() & best.isNotNull() & (best["version"] == F.col("version")) & ~lost
-        forgotten = F.coalesce(F.col("old_remembered") & (F.col("old_rank") == best), F.lit(False))
         late, after_delete = F.count_if(lost & ~no_version & ~forgotten), F.count_if(lost & ~no_version & forgotten)
         ties, ignored = F.count_if(tie), F.count_if(lost & no_version)
     live, was_live = ~F.col("tombstone"), F.col("old_offset").isNotNull() & ~F.col("old_tombstone")
@@ -144,3 +149,24 @@ def figures(log: TopicLog, folded: Fold, rows: DataFrame, change: Column) -> lis
     if folded.records is not None:
         compared = folded.records.groupBy("partition").agg(*whole).join(compared, "partition", "left")
     return compared.collect()
+
+
+def _lost(log: TopicLog) -> tuple[Column, Column, Column, Column]:
+    """Of a row under a rule with versions: the best rank before it, whether it lost to that, whether it is a delete without a version, whether what
+    it lost to is a remembered version."""
+    from pyspark.sql import functions as F
+
+    best = F.greatest("before", "old_rank")
+    lost = F.col("key").isNotNull() & best.isNotNull() & (F.col("rank") < best)
+    no_version = F.col("tombstone") & F.col("version").isNull() & F.lit(log.rule.strategy != "timestamp")
+    return best, lost, no_version, F.coalesce(F.col("old_remembered") & (F.col("old_rank") == best), F.lit(False))
+
+
+def late_after_delete(log: TopicLog, rows: DataFrame) -> list[dict[str, Any]]:
+    """The first records that were late after a delete, in the log's order, as `Compared` has them. Cost: one small Spark job over kept rows."""
+    _, lost, no_version, forgotten = _lost(log)
+    named = rows.filter(lost & ~no_version & forgotten).select("partition", "key", "offset", "old_offset").orderBy("partition", "offset")
+    return [
+        {"partition": row["partition"], "key": plain(row["key"], log.types.key), "offset": row["offset"], "lost_to": row["old_offset"]}
+        for row in named.limit(NAMED).collect()
+    ]

@@ -252,4 +252,5 @@ def _up_to(log: TopicLog, state: Progress, end: LogEnd, max_records: int | None)
 def _merged(name: str, version: int | None, step: upsert.Step, all_ends: Mapping[int, int]) -> Merged:
     remaining = sum(all_ends[index] - end for index, end in step.ends.items())
     counts: dict[str, Any] = {count: step.total(count) for count in COUNTS}
-    return Merged(name, version, dict(sorted(step.start.items())), dict(sorted(step.ends.items())), remaining=remaining, **counts)
+    counts |= {"remaining": remaining, "late_after_delete_examples": step.late_after_delete}
+    return Merged(name, version, dict(sorted(step.start.items())), dict(sorted(step.ends.items())), **counts)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import table_properties, tables
 from lakelog.delta.errors import raised
@@ -38,11 +38,12 @@ STOP = f"WHEN NOT MATCHED THEN INSERT (bucket) VALUES (CAST(raise_error('{PROGRE
 
 @dataclass(frozen=True)
 class Step:
-    """What a merge step is about to do: where it goes to, and counts per partition."""
+    """What a merge step is about to do: where it goes to, counts per partition, and the first records that were late after a delete."""
 
     start: dict[int, int]
     ends: dict[int, int]
     counts: dict[int, dict[str, int]]
+    late_after_delete: list[dict[str, Any]] = field(default_factory=list)
 
     def total(self, name: str) -> int:
         """A count over all partitions."""
@@ -102,7 +103,7 @@ def merge(
         if not raised(error, PROGRESS_MOVED):
             raise
         version = None
-    return version, Step(state.next, ends, compared.counts)
+    return version, Step(state.next, ends, compared.counts, compared.late_after_delete)
 
 
 def write_progress(log: TopicLog, before: Progress, after: Progress, *, now: int) -> bool:

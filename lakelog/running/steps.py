@@ -76,7 +76,9 @@ def merge(work: Work, tell: Tell) -> Outcome:
     if merged.version is None:
         return Outcome(NOTHING, merged.to_dict(), "nothing to merge")
     kinds = ("inserted", "updated", "deleted", "late", "late_after_delete", "duplicates", "invalid_versions", "ignored_deletes", "unkeyed")
-    return Outcome(DONE, merged.to_dict(), counts={"merged": merged.records, **{kind: getattr(merged, kind) for kind in kinds}})
+    # Reports of runs are kept, and quote no keys that an erasure would have to find there.
+    told = {name: value for name, value in merged.to_dict().items() if name != "late_after_delete_examples"}
+    return Outcome(DONE, told, counts={"merged": merged.records, **{kind: getattr(merged, kind) for kind in kinds}})
 
 
 def snapshot(work: Work, tell: Tell) -> Outcome:

@@ -15,16 +15,7 @@ from lakelog.errors import InvalidRequest, LakelogError
 from lakelog.model.config import did_you_mean
 
 if TYPE_CHECKING:
-    from lakelog.results import (
-        Appended,
-        Loaded,
-        Merged,
-        Repaired,
-        TopicDeleted,
-        TopicDescription,
-        Upgraded,
-        Verified,
-    )
+    from lakelog.results import Appended, Loaded, Merged, Repaired, TopicDeleted, TopicDescription, Upgraded, Verified
     from lakelog.status_results import CleaningStatus, TopicStatus
 
 FORMATS = ("table", "json", "csv")
@@ -183,7 +174,7 @@ def upgraded(result: Upgraded) -> None:
 
 
 def merged(result: Merged) -> None:
-    """One line about a merge; counts of zero are left out, but for inserted, updated and deleted."""
+    """One line about a merge, and one a record that was late after a delete; counts of zero are left out, but for inserted, updated and deleted."""
     if result.version is None:
         return line(f"{result.topic}: nothing to merge")
     always = f"{result.inserted} inserted, {result.updated} updated, {result.deleted} deleted"
@@ -191,6 +182,9 @@ def merged(result: Merged) -> None:
     told = [f"{getattr(result, name)} {name.replace('_', ' ')}" for name in rest if getattr(result, name)]
     told += [f"snapshot {result.snapshot}"] * bool(result.snapshot)
     line(f"{result.topic}: merged {count(result.records, 'record')} into version {result.version}: " + ", ".join([always, *told]))
+    for one in result.late_after_delete_examples:
+        place = f"partition {one['partition']}, offset {one['offset']}, key {cell(one['key'])}"
+        line(f"  late after delete: {place}: lost to the delete at offset {one['lost_to']}")
     if result.snapshot_error is not None:
         say(f"Warning: the snapshot that was due was not taken: {result.snapshot_error['message']}")
     return None

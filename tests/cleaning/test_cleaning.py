@@ -91,8 +91,13 @@ def test_a_cleaned_log_gives_the_same_table_and_shrinks_to_winners_and_the_activ
 
     # What is older than a delete that is gone still loses where versions decide; by offset whatever comes later wins.
     dead = sorted(key for key, (_, _, tombstone) in before.items() if tombstone)[:2]
-    topic.append([{"key": key, "value": b"late", "timestamp": 0} for key in dead])
+    late = topic.append([{"key": key, "value": b"late", "timestamp": 0, "partition": before[key][0]} for key in dead])
     merged = topic.merge()
+    told = [{"partition": before[key][0], "key": key.decode(), "lost_to": before[key][1]} for key in dead] if versioned else []
+    named = [{name: one[name] for name in ("partition", "key", "lost_to")} for one in merged.late_after_delete_examples]
+    assert sorted(named, key=lambda one: one["key"]) == told
+    held = {part: range(*span) for part, span in late.offsets.items()}
+    assert all(one["offset"] in held[one["partition"]] for one in merged.late_after_delete_examples)
     assert merged.late_after_delete == (2 if versioned else 0)
     assert set(latest(topic)) == set(live(before)) | (set() if versioned else set(dead))
     assert topic.verify().problems == []

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from lakelog.reader_results import Imported, Truncated
-from lakelog.results import Restored, TopicDescription
+from lakelog.results import Merged, Restored, TopicDescription
 from lakelog.status_results import CleaningStatus, PartitionStatus, TopicStatus
 from lakelog.terminal import output, told
 
@@ -37,6 +37,16 @@ def test_a_truncation_that_would_be_refused_is_told_so(capsys: pytest.CaptureFix
     assert capsys.readouterr().out.splitlines() == [
         "orders: would remove 5 records (120 octets); the log starts at 0: 5 (from 0)",
         "orders: removed 5 records (120 octets, 1 segment as whole directories); the log starts at 0: 5 (from 0)",
+    ]
+
+
+def test_a_merge_names_what_was_late_after_a_delete(capsys: pytest.CaptureFixture[str]) -> None:
+    late = [{"partition": 1, "key": key, "offset": offset, "lost_to": 4} for key, offset in (("ann", 7), ({"hex": "ff"}, 9))]
+    output.merged(Merged("orders", 3, {1: 7}, {1: 10}, records=3, inserted=1, late_after_delete=2, late_after_delete_examples=late))
+    assert capsys.readouterr().out.splitlines() == [
+        "orders: merged 3 records into version 3: 1 inserted, 0 updated, 0 deleted, 2 late after delete",
+        "  late after delete: partition 1, offset 7, key ann: lost to the delete at offset 4",
+        '  late after delete: partition 1, offset 9, key {"hex": "ff"}: lost to the delete at offset 4',
     ]
 
 
