@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from lakelog.cleaning.plan import Decision, PartitionLog, Segment, bounded, decide
 from lakelog.model.config import TopicConfig
 
@@ -58,3 +60,44 @@ def test_of_a_bounded_clean_a_partition_that_has_no_share_is_left_alone() -> Non
     dirtiest, other = decided(log((1, 1, 60), (2, 1, 60)), log((1, 1, 60), (2, 1, 60), checkpoint=1), most=120)
     assert (dirtiest.selected, dirtiest.to) == (True, 2)
     assert (other.selected, other.reason) == (False, "max-bytes")
+
+
+def aged(log: PartitionLog, base: int, largest_ms: int) -> PartitionLog:
+    """The log with another largest time of one segment."""
+    return replace(log, segments=tuple(replace(one, largest_ms=largest_ms) if one.base == base else one for one in log.segments))
+
+
+CLEAN, HALF, NOTHING = log((2, 2, 30), (4, 2, 30)), log((2, 2, 30), (4, 2, 30), checkpoint=2), log((2, 2, 30), (4, 2, 30), checkpoint=4)
+ALWAYS, YOUNG = {"min.cleanable.dirty.ratio": "0"}, {"min.cleanable.dirty.ratio": "0", "min.compaction.lag.ms": "10"}
+
+
+@pytest.mark.parametrize(
+    ("config", "given", "force", "decided", "why"),
+    [
+        (ALWAYS, CLEAN, False, (True, "dirty-ratio", 0, 4), (None, None, "active")),
+        (ALWAYS, HALF, False, (True, "dirty-ratio", 2, 4), (None, None, "active")),
+        (ALWAYS, NOTHING, False, (False, "nothing-dirty", 4, 4), ("not-selected", "not-selected", "active")),
+        ({"min.cleanable.dirty.ratio": "0.5"}, HALF, False, (False, "below-ratio", 2, 4), ("not-selected", "not-selected", "active")),
+        ({"min.cleanable.dirty.ratio": "0.5"}, HALF, True, (True, "forced", 2, 4), (None, None, "active")),
+        ({"min.cleanable.dirty.ratio": "1"}, CLEAN, False, (False, "below-ratio", 0, 4), ("not-selected", "not-selected", "active")),
+        ({**ALWAYS, "cleanup.policy": "delete"}, CLEAN, True, (False, "policy", 0, 4), ("not-selected", "not-selected", "active")),
+        (YOUNG, aged(CLEAN, 2, DAY - 9), False, (True, "dirty-ratio", 0, 2), (None, "min-compaction-lag", "active")),
+        (YOUNG, aged(CLEAN, 2, DAY - 10), False, (True, "dirty-ratio", 0, 4), (None, None, "active")),
+        (YOUNG, aged(HALF, 2, DAY - 9), False, (False, "nothing-dirty", 2, 2), ("not-selected", "min-compaction-lag", "active")),
+        (YOUNG, aged(CLEAN, 0, DAY + 5), False, (False, "nothing-dirty", 0, 0), ("min-compaction-lag", "min-compaction-lag", "active")),
+        (YOUNG, aged(HALF, 0, DAY + 5), False, (True, "dirty-ratio", 2, 4), (None, None, "active")),
+        (
+            {**YOUNG, "max.compaction.lag.ms": "20"}, aged(CLEAN, 0, DAY), False, (False, "nothing-dirty", 0, 0),
+            ("min-compaction-lag", "min-compaction-lag", "active"),
+        ),
+        ({"max.compaction.lag.ms": str(DAY - 2)}, HALF, False, (True, "max-compaction-lag", 2, 4), (None, None, "active")),
+        ({"max.compaction.lag.ms": str(DAY - 1)}, HALF, False, (False, "below-ratio", 2, 4), ("not-selected", "not-selected", "active")),
+    ],
+)  # fmt: skip
+def test_what_is_cleaned_and_why_not(
+    config: dict[str, str], given: PartitionLog, force: bool, decided: tuple[bool, str, int, int], why: tuple[str | None, ...]
+) -> None:
+    """The lags by exact times: young is later than now less the least lag, overdue earlier than now less the greatest."""
+    found = decide(given, TopicConfig(config), now=DAY, force=force)
+    assert (found.selected, found.reason, found.first_dirty, found.to) == decided
+    assert tuple(found.why_not(one, given.active) for one in given.segments) == why
