@@ -15,7 +15,8 @@ from lakelog.results import Result
 class SegmentCleaning(Result):
     """A segment: base and end offset (exclusive), records and octets it holds, why it is not cleaned (None: it is), and what goes, by reason.
 
-    ``past_retention``: the records of a segment that goes as a whole (``cleanup.policy=delete``).
+    ``dropped_octets``: of all records that go, and by reason: ``superseded_octets``, ``expired_octets``, ``unkeyed_octets``. ``past_retention``: the
+    records of a segment that goes as a whole (``cleanup.policy=delete``).
     """
 
     base: int
@@ -28,6 +29,9 @@ class SegmentCleaning(Result):
     unkeyed: int = 0
     dropped_octets: int = 0
     past_retention: int = 0
+    superseded_octets: int = 0
+    expired_octets: int = 0
+    unkeyed_octets: int = 0
 
     @property
     def dropped(self) -> int:
@@ -39,8 +43,8 @@ class SegmentCleaning(Result):
 class PartitionCleaning(Result):
     """A partition: selected or not and why, its first dirty offset before and after, its log start before and after, and what goes.
 
-    ``reason``: ``forced``, ``dirty-ratio``, ``max-compaction-lag``; or ``nothing-dirty``, ``below-ratio``, ``max-bytes``, ``policy`` where it is not
-    selected.
+    ``reason``: ``forced``, ``dirty-ratio``, ``max-compaction-lag``; or ``nothing-dirty``, ``below-ratio``, ``max-bytes``, ``policy``, ``error``
+    (the plan could not read it) where it is not selected.
     ``kept_because`` of a segment: ``active``, ``min-compaction-lag``, ``not-selected``. ``overdue_ms``: for how long a segment waits beyond
     ``max.compaction.lag.ms``. ``blocked_by``: who needs what retention would drop. ``error``: why its cleaning stopped; what went before
     that is counted, and the others went on; ``error_code``: the exit code of that.
@@ -61,6 +65,11 @@ class PartitionCleaning(Result):
     blocked_by: list[str] = field(default_factory=list)
     error: str | None = None
     error_code: int | None = None
+
+    @property
+    def still_overdue_ms(self) -> int:
+        """``overdue_ms``, where it is not cleaned: it was not selected, or its cleaning stopped."""
+        return self.overdue_ms if self.error is not None or not self.selected else 0
 
     def total(self, name: str) -> int:
         """A count over the segments."""

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from lakelog.cleaning import dropping, forgetting, segments, winners
 from lakelog.cleaning.dropping import Drops
-from lakelog.cleaning.plan import Decision, PartitionLog, Segment, bounded, decide, groups
-from lakelog.cleaning.planned import Plan
+from lakelog.cleaning.plan import ERROR, Decision, PartitionLog, Segment, bounded, decide, groups
+from lakelog.cleaning.planned import Plan, without
 from lakelog.cleaning.segments import Segments
 from lakelog.cleaning.tombstones import Tombstones
 from lakelog.delta import frames
@@ -46,7 +46,7 @@ def plan(
     max_bytes: int | None,
     now: int,
 ) -> Plan:
-    """Decide what a clean does. Nothing is written.
+    """Decide what a clean does. Nothing is written. A partition of which a file cannot be read is told (`Plan.errors`), and does not stop the others.
 
     Args:
         log: the topic.
@@ -59,12 +59,13 @@ def plan(
         now: the time in milliseconds.
 
     Cost: two small Spark jobs over control rows, one over silver's flags; where something may go, the records of those segments are read.
+    Where a file cannot be read, as much for each partition.
     """
-    held = segments.read(log, end)
+    held, broken = segments.read_each(log, end)
     if starts:
         held = replace(held, logs={index: replace(one, start=starts[index]) for index, one in held.logs.items()})
     decisions = {index: decide(one, log.config, now=now, force=force) for index, one in held.logs.items()}
-    decisions = _merged_alone(decisions, held, merged)
+    decisions = _merged_alone(_unread(decisions, broken), held, merged)
     if max_bytes is not None:
         decisions = bounded(decisions, held.logs, max_bytes)
     to = {index: one.to for index, one in decisions.items() if one.selected}
@@ -75,15 +76,29 @@ def plan(
         figures = winners.figures(rows, to, log.partitions, now=now, forget_ms=forget)
         if any(one["forgotten"] for one in figures.values()):
             dirty = {index: to.get(index, one.first_dirty) for index, one in decisions.items()}
-            withheld = forgetting.withheld(log, end, dirty, now=now, forget_ms=forget)
+            withheld = _withheld(log, end, dirty, now=now, forget_ms=forget)
             for index, one in figures.items():
                 one["forgotten"] = 0 if withheld is None else max(0, one["forgotten"] - len(withheld.get(index, ())))
     looked_at = {
         index: [segment for segment in _looked_at(one, to.get(index), figures.get(index)) if segment.end <= merged[index]]
         for index, one in held.logs.items()
     }
-    found = dropping.drops(log, rows, end, to, looked_at, now=now)
-    return Plan(end, held, decisions, found, figures, now, withheld, merged)
+    found, unread = dropping.drops(log, rows, end, to, looked_at, now=now)
+    broken |= unread
+    return Plan(end, held, _unread(decisions, broken), found, without(figures, broken), now, withheld, merged, broken)
+
+
+def _unread(decisions: Mapping[int, Decision], broken: Mapping[int, LakelogError]) -> dict[int, Decision]:
+    """The decisions where some partitions could not be read: those are left alone."""
+    return {index: replace(one, selected=False, reason=ERROR) if index in broken else one for index, one in decisions.items()}
+
+
+def _withheld(log: TopicLog, end: LogEnd, dirty: Mapping[int, int], *, now: int, forget_ms: int) -> Mapping[int, Sequence[int]] | None:
+    """`forgetting.withheld`; None, so that all stay, where the log cannot be read to its end."""
+    try:
+        return forgetting.withheld(log, end, dirty, now=now, forget_ms=forget_ms)
+    except LakelogError:
+        return None
 
 
 def _merged_alone(decisions: Mapping[int, Decision], held: Segments, merged: Mapping[int, int]) -> dict[int, Decision]:
@@ -121,7 +136,7 @@ def carry_out(log: TopicLog, made: Plan, rows: DataFrame, require_rule: Callable
     Raises:
         Conflict: the log's state was changed by others again and again, or the rule was changed meanwhile; no record was removed.
     """
-    errors: dict[int, LakelogError] = {}
+    errors = dict(made.errors)
     rewritten: set[tuple[int, int]] = set()
     if made.drops:
         require_rule()

@@ -12,15 +12,16 @@ knows of the latest table the offsets alone. Barriers are not kept longer for sl
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakelog.cleaning.plan import Segment
+from lakelog.cleaning.segments import by_partition
 from lakelog.cleaning.winners import due
 from lakelog.delta import tables
 from lakelog.delta.errors import raised
-from lakelog.errors import Conflict
+from lakelog.errors import Conflict, LakelogError
 from lakelog.log.notes import note
 from lakelog.log.rows import STATE_SEGMENT, in_segments
 from lakelog.log.tail import LogEnd
@@ -39,7 +40,7 @@ SMALL = 8 << 20
 @dataclass(frozen=True)
 class Drops:
     """What goes from a segment, by reason, in records; octets that go; the last offset that goes; of the deletes that the log must not be read
-    without, expired tombstones and superseded barriers, the last one's (-1: none)."""
+    without, expired tombstones and superseded barriers, the last one's (-1: none); the octets by reason."""
 
     superseded: int = 0
     expired: int = 0
@@ -47,6 +48,9 @@ class Drops:
     octets: int = 0
     last: int = -1
     last_delete: int = -1
+    superseded_octets: int = 0
+    expired_octets: int = 0
+    unkeyed_octets: int = 0
 
     @property
     def records(self) -> int:
@@ -56,8 +60,8 @@ class Drops:
 
 def drops(
     log: TopicLog, rows: DataFrame, end: LogEnd, to: Mapping[int, int], segments: Mapping[int, Sequence[Segment]], *, now: int
-) -> dict[tuple[int, int], Drops]:
-    """(Partition, segment) to what goes from it; segments from which nothing goes are left out.
+) -> tuple[dict[tuple[int, int], Drops], dict[int, LakelogError]]:
+    """(Partition, segment) to what goes from it; segments from which nothing goes are left out; partitions that cannot be read, and why.
 
     Args:
         log: the topic.
@@ -67,13 +71,25 @@ def drops(
         segments: partition to the segments that are looked at.
         now: the time in milliseconds.
 
-    Cost: one Spark job: the records of these segments are read, their offsets joined with those of the latest table.
+    Cost: one Spark job: the records of these segments are read, their offsets joined with those of the latest table. Where
+    that fails, one for each partition.
     """
+    looked_at = {index: [one.base for one in held] for index, held in segments.items() if held}
+    if not looked_at:
+        return {}, {}
+
+    def look(chosen: Collection[int]) -> dict[tuple[int, int], Drops]:
+        return _counted(log, rows, end, to, {index: looked_at[index] for index in chosen}, now)
+
+    return by_partition(looked_at, look)
+
+
+def _counted(
+    log: TopicLog, rows: DataFrame, end: LogEnd, to: Mapping[int, int], chosen: Mapping[int, Sequence[int]], now: int
+) -> dict[tuple[int, int], Drops]:
+    """What goes from these segments of partitions."""
     from pyspark.sql import functions as F
 
-    chosen = {index: [one.base for one in held] for index, held in segments.items() if held}
-    if not chosen:
-        return {}
     stored = tables.read(log.spark, log.table, end.version).filter(in_segments(chosen) & F.col("control").isNull())
     stored = stored.withColumn("value", shaped(F.col("value"), stored.schema["value"].dataType, log.types.value))
     barrier = F.col("tombstone") & log.rule.version().isNull() if log.rule.barriers else F.lit(False)
@@ -88,16 +104,18 @@ def drops(
     unkeyed = below & F.col("keyless")
     superseded = below & ~F.col("keyless") & F.col("due").isNull()
     goes = expired | unkeyed | superseded
+    reasons = {"superseded": superseded, "expired": expired, "unkeyed": unkeyed}
     found = (
         joined.filter(goes).groupBy("partition", "segment")
         .agg(
-            F.count_if(superseded).alias("superseded"), F.count_if(expired).alias("expired"), F.count_if(unkeyed).alias("unkeyed"),
+            *[F.count_if(one).alias(name) for name, one in reasons.items()],
             F.sum("octets").alias("octets"), F.max("offset").alias("last"),
             F.coalesce(F.max(F.when(expired | (superseded & F.col("barrier")), F.col("offset"))), F.lit(-1)).alias("last_delete"),
+            *[F.coalesce(F.sum(F.when(one, F.col("octets"))), F.lit(0)).alias(f"{name}_octets") for name, one in reasons.items()],
         )
     )  # fmt: skip
     with tables.door(log.table):
-        return {(row["partition"], row["segment"]): Drops(*(int(row[place]) for place in range(2, 8))) for row in found.collect()}
+        return {(row["partition"], row["segment"]): Drops(*(int(row[place]) for place in range(2, 11))) for row in found.collect()}
 
 
 def rewrite(log: TopicLog, rows: DataFrame, end: LogEnd, partition: int, segments: Sequence[Segment], *, all_below: bool, now: int) -> int:

@@ -13,7 +13,7 @@ from lakelog.model.config import LONG_MAX, TopicConfig
 
 # Why a partition is cleaned, or not.
 FORCED, RATIO, OVERDUE = "forced", "dirty-ratio", "max-compaction-lag"
-NOT_DIRTY, BELOW_RATIO, BEYOND_BYTES, NO_COMPACTION = "nothing-dirty", "below-ratio", "max-bytes", "policy"
+NOT_DIRTY, BELOW_RATIO, BEYOND_BYTES, NO_COMPACTION, ERROR = "nothing-dirty", "below-ratio", "max-bytes", "policy", "error"
 # Why a segment is not cleaned.
 ACTIVE, LAG, NOT_SELECTED = "active", "min-compaction-lag", "not-selected"
 
@@ -108,7 +108,7 @@ def decide(log: PartitionLog, config: TopicConfig, *, now: int, force: bool = Fa
     to = max(first, min(log.active, log.active if young is None else young))
     cleanable = sum(one.weight for one in dirty if one.base < to)
     clean = sum(one.weight for one in log.closed if one.end <= first)
-    delay = _delay(dirty, config.number("max.compaction.lag.ms"), now)
+    delay = _delay(dirty, config.number("max.compaction.lag.ms"), now) if config.policy("compact") else 0
     ratio = cleanable / (clean + cleanable) if clean + cleanable else 0.0
     if not config.policy("compact"):
         selected, reason = False, NO_COMPACTION

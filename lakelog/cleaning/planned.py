@@ -17,7 +17,8 @@ from lakelog.log.tail import LogEnd
 class Plan:
     """What a clean does: by partition the log, the decision, and what goes from its segments; what becomes of silver's tombstones.
 
-    ``withheld``: remembered versions that are due and stay (`forgetting`); ``merged``: partition to the offset up to which the latest table was.
+    ``withheld``: remembered versions that are due and stay (`forgetting`); ``merged``: partition to the offset up to which the latest table was;
+    ``errors``: partitions that could not be read, of which nothing goes, and what stopped that.
     """
 
     end: LogEnd
@@ -28,6 +29,7 @@ class Plan:
     now: int
     withheld: Mapping[int, Sequence[int]] | None
     merged: Mapping[int, int]
+    errors: Mapping[int, LakelogError]
 
     @property
     def to(self) -> dict[int, int]:
@@ -44,8 +46,7 @@ class Plan:
 
     def carried_out(self, rewritten: Collection[tuple[int, int]], failed: Collection[int]) -> Plan:
         """What was done of the plan: nothing went from segments that were not written again, nor of the tombstones of partitions that failed."""
-        nothing = {"expired": 0, "stamped": 0, "forgotten": 0}
-        figures = {index: {**one, **nothing} if index in failed else one for index, one in self.figures.items()}
+        figures = without(self.figures, failed)
         return replace(self, drops={place: gone for place, gone in self.drops.items() if place in rewritten}, figures=figures)
 
     def result(
@@ -65,10 +66,10 @@ class Plan:
             dry_run: nothing was done.
             starts: the log starts before retention.
             retired: partition to the segments that go with it as a whole.
-            errors: partition to what stopped its cleaning.
+            errors: partition to what stopped its cleaning, once it was planned.
             blocked: partition to who needs what retention would drop.
         """
-        logs = self.held.logs
+        logs, errors = self.held.logs, {**self.errors, **errors}
         partitions = [
             PartitionCleaning(
                 index, one.selected, one.reason, one.first_dirty, one.to if one.selected and index not in errors else one.first_dirty, starts[index],
@@ -97,10 +98,16 @@ class Plan:
             found.append(
                 SegmentCleaning(
                     one.base, one.end, one.records, one.octets, decision.why_not(one, log.active), gone.superseded, gone.expired, gone.unkeyed,
-                    gone.octets,
+                    gone.octets, 0, gone.superseded_octets, gone.expired_octets, gone.unkeyed_octets,
                 )
             )  # fmt: skip
         return found
+
+
+def without(figures: Mapping[int, Mapping[str, int]], failed: Collection[int]) -> dict[int, Mapping[str, int]]:
+    """What becomes of tombstones, where nothing does in some partitions."""
+    nothing = {"expired": 0, "stamped": 0, "forgotten": 0}
+    return {index: {**one, **nothing} if index in failed else one for index, one in figures.items()}
 
 
 def _retired(gone: Sequence[Segment]) -> list[SegmentCleaning]:

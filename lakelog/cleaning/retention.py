@@ -37,7 +37,8 @@ def moves(log: TopicLog, end: LogEnd, held: Held, *, now: int) -> Moves:
     starts = end.starts()
     if not log.config.policy("delete"):
         return Moves(starts, {})
-    logs = segments.read(log, end).logs
+    # A partition that cannot be read has no segments here, and stays as it is: the plan of the clean tells why.
+    logs = segments.read_each(log, end)[0].logs
     found = allowed(end, {index: retained_from(one, log.config, now=now) for index, one in logs.items()}, held)
     return replace(found, logs=logs)
 

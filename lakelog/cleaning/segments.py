@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from lakelog.cleaning.checkpoint import Checkpoint, checkpoints, of_control
 from lakelog.cleaning.plan import PartitionLog, Segment, decide, retained_from
 from lakelog.delta import frames, tables
 from lakelog.delta.statement import interpreted
+from lakelog.errors import LakelogError
 from lakelog.log.rows import CLEANER_SEGMENT
 from lakelog.log.tail import LogEnd, log_end
 from lakelog.model.config import TopicConfig
 from lakelog.model.topic_log import TopicLog
 from lakelog.status_results import CleaningStatus
+
+Place = TypeVar("Place")
+Look = TypeVar("Look")
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,31 @@ def read(log: TopicLog, end: LogEnd) -> Segments:
     Cost: two small Spark jobs: of files with records the control rows are read. Where appends of an older lakelog wrote no largest time, the times
     of those segments' records.
     """
-    return assembled(_by_batches(log, end), checkpoints(log, end.version), end)
+    return assembled(_by_batches(log, end, end.tails), checkpoints(log, end.version), end)
+
+
+def read_each(log: TopicLog, end: LogEnd) -> tuple[Segments, dict[int, LakelogError]]:
+    """As `read`; a partition of which a file cannot be read has no segments, and is told with what stopped it."""
+    held, broken = by_partition(end.tails, lambda chosen: _by_batches(log, end, chosen))
+    return assembled(held, checkpoints(log, end.version), end), broken
+
+
+def by_partition(
+    partitions: Collection[int], look: Callable[[Collection[int]], dict[Place, Look]]
+) -> tuple[dict[Place, Look], dict[int, LakelogError]]:
+    """What a look at all partitions finds; where it fails, what looks at each of them find, and what stopped those that found nothing."""
+    try:
+        return look(partitions), {}
+    except LakelogError as error:
+        if len(partitions) == 1:
+            return {}, dict.fromkeys(partitions, error)
+    found, broken = dict[Place, Look](), dict[int, LakelogError]()
+    for index in sorted(partitions):
+        try:
+            found |= look([index])
+        except LakelogError as error:
+            broken[index] = error
+    return found, broken
 
 
 def assembled(held: Mapping[int, Sequence[Segment]], known: Mapping[int, tuple[int, Checkpoint]], end: LogEnd) -> Segments:
@@ -54,12 +82,13 @@ def assembled(held: Mapping[int, Sequence[Segment]], known: Mapping[int, tuple[i
     return Segments(logs, marks)
 
 
-def _by_batches(log: TopicLog, end: LogEnd) -> dict[int, list[Segment]]:
-    """Partition to its segments as their appends left them."""
+def _by_batches(log: TopicLog, end: LogEnd, chosen: Collection[int]) -> dict[int, list[Segment]]:
+    """Of all partitions, or some, the segments as their appends left them."""
     from pyspark.sql import functions as F
 
     rows = tables.read(log.spark, log.table, end.version)
-    rows = rows.filter((F.col("partition") >= 0) & (F.col("segment") >= 0) & F.col("control").isNotNull())
+    wanted = F.col("partition") >= 0 if len(chosen) == len(end.tails) else F.col("partition").isin(sorted(chosen))
+    rows = rows.filter(wanted & (F.col("segment") >= 0) & F.col("control").isNotNull())
     said = rows.select(
         "partition", "segment", "offset",
         *[F.get_json_object("control", f"$.{name}").cast("bigint").alias(name) for name in ("records", "octets", "first", "largest")],

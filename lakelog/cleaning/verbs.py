@@ -132,12 +132,14 @@ class CleaningVerbs:
         made, errors = clean.carry_out(log, made, rows, lambda: self._require_rule(log, state))
         retired = moves.retired(before, starts)
         done = made.result(self.name, dry_run=False, starts=before, retired=retired, errors=errors, blocked=moves.blocked)
-        LOGGER.info(
-            "%s: cleaned: %d records, %d past retention, %d tombstones expired, %d stamped",
-            self.name, done.records, done.past_retention, done.expired, done.stamped,
-        )  # fmt: skip
+        told = "%s: cleaned: %d records, %d past retention, %d tombstones expired, %d stamped"
+        LOGGER.info(told, self.name, done.records, done.past_retention, done.expired, done.stamped)
         for index, error in errors.items():
             LOGGER.warning("%s: partition %d was not cleaned: %s", self.name, index, error)
+        for one in done.partitions:
+            if one.still_overdue_ms:
+                told = "%s: compaction of partition %d is overdue for %d s (max.compaction.lag.ms), and was not done: %s"
+                LOGGER.warning(told, self.name, one.partition, one.still_overdue_ms // 1000, one.error or one.reason)
         return done
 
     def _require_rule(self, log: TopicLog, state: Progress) -> None:

@@ -19,6 +19,7 @@ FIGURES = {
     "lakelog_run_seconds": "Length of the last run, by step.",
     "lakelog_run_count": "What the last run did: files, records and keys, by kind.",
     "lakelog_run_retries": "How often the last run tried again, since another writer was first.",
+    "lakelog_compaction_overdue_seconds": "For how long the log waits to be cleaned beyond max.compaction.lag.ms, after the last run.",
 }
 SUCCESS = "lakelog_run_last_success_timestamp_seconds"
 
@@ -70,12 +71,22 @@ def metrics(made: Run, before: str = "") -> str:
         "lakelog_run_seconds": [({"step": one.step}, one.seconds) for one in made.steps],
         "lakelog_run_count": [({"kind": kind}, number) for kind, number in sorted(made.counts.items())],
         "lakelog_run_retries": [({}, len(made.retries))],
+        "lakelog_compaction_overdue_seconds": [({}, ms / 1000) for ms in _overdue_ms(made)],
     }
     lines = []
     for name, says in FIGURES.items():
         lines += [f"# HELP {name} {says}", f"# TYPE {name} gauge"]
         lines += [f"{name}{_labelled({**labels, **own})} {number:.15g}" for own, number in rows[name]]
     return "\n".join(lines) + "\n"
+
+
+def _overdue_ms(made: Run) -> list[int]:
+    """For how long the partitions that were not cleaned are overdue, at most; nothing of a run that did not come to its clean."""
+    reports = [one.report for one in made.steps if one.step == "clean" and isinstance(one.report, dict) and "partitions" in one.report]
+    return [
+        max((one["overdue_ms"] for one in report["partitions"] if one["error"] is not None or not one["selected"]), default=0)
+        for report in reports
+    ]
 
 
 def _success(text: str, labels: str) -> float | None:

@@ -117,8 +117,10 @@ def clean(work: Work, tell: Tell) -> Outcome:
 
 
 def is_due(plan: Cleaned) -> bool:
-    """Whether a clean would do something: a partition is dirty enough or overdue, old segments go, tombstones expire."""
-    return any(one.selected or one.to_start > one.from_start for one in plan.partitions) or bool(plan.expired or plan.forgotten)
+    """Whether a clean would do something: a partition is dirty enough or overdue, old segments go, tombstones expire; or say why it cannot."""
+    return any(one.selected or one.error or one.to_start > one.from_start for one in plan.partitions) or bool(
+        plan.expired or plan.forgotten
+    )
 
 
 def check(work: Work, tell: Tell) -> Outcome:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +14,8 @@ from jobs.clean import main
 from lakelog import Lake, Merged, Topic
 from lakelog.cleaning import dropping
 from lakelog.errors import Conflict, InvalidRequest, LogIncomplete, OffsetOutOfRange, Refused
-from tests.conftest import NOON, Clock
+from tests.conftest import NOON, Answer, Clock
+from tests.native.damages import data_files
 from tests.tables import versions
 
 DAY = 86_400_000
@@ -190,13 +194,31 @@ def test_a_snapshot_taken_before_a_clean_is_restored_after_it(lake: Lake) -> Non
     assert topic.verify().problems == []
 
 
-def test_the_job_reports_what_went(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_and_the_job_close_idle_segments_and_tell_what_goes(
+    lake: Lake, cli: Callable[..., Answer], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody has rolled: by the machine's clock the records are years old."""
     topic = lake.create_topic("t", config=AT_ONCE)
-    topic.append([{"key": b"a", "value": b"1"}, {"key": b"a", "value": b"2"}])
-    topic.roll()
+    topic.append([{"key": b"a", "value": b"1", "timestamp": NOON}, {"key": b"a", "value": b"2", "timestamp": NOON}])
+    before = versions(lake.root, "t")
+    answer = cli(f"--root {lake.root} clean t --dry-run")
+    assert (answer.code, answer.out.splitlines()) == (
+        0,
+        [
+            "t: would clean: 1 record would go; log 4 -> 2 B",
+            "  partition 0: cleaned (dirty-ratio), dirty 100% of 4 octets",
+            "    segment [0, 2): 1 superseded, 1 stay",
+        ],
+    )
+    assert versions(lake.root, "t") == before
 
     assert main(["--root", lake.root, "--topic", "t"]) == 0
     assert '"superseded": 1' in capsys.readouterr().out
+    assert [row["offset"] for row in topic.read().collect()] == [1]
+    topic.append([{"key": b"a", "value": b"3", "timestamp": NOON}])
+    answer = cli(f"--root {lake.root} clean t --json")
+    assert (answer.code, json.loads(answer.out)["partitions"][0]["to_dirty"]) == (0, 3)
+    assert [row["offset"] for row in topic.read().collect()] == [2]
     assert main(["--root", lake.root, "--topic", "nope"]) == 5
 
 
@@ -265,6 +287,39 @@ def test_a_partition_that_could_not_be_cleaned_counts_as_it_still_is(lake: Lake,
     monkeypatch.undo()
     again = topic.clean()
     assert (again.records, again.expired, again.octets_before, again.octets_after) == (2, 1, done.octets_after, planned.octets_after)
+
+
+@pytest.mark.long
+def test_a_partition_that_cannot_be_read_is_named_and_the_others_are_cleaned(lake: Lake, clock: Clock) -> None:
+    config = {
+        **AT_ONCE,
+        "segment.bytes": 14,
+        "cleanup.policy": "compact,delete",
+        "retention.ms": 9 * DAY,
+        "compaction.strategy": "timestamp",
+    }
+    topic = lake.create_topic("t", partitions=2, config={**config, "delete.retention.ms": 0, "tombstone.version.retention.ms": 1})
+    for key, value in [(b"a", b"1" * 20), (b"a", b"2" * 20), (b"d", None), (b"e", b"3" * 20)]:
+        topic.append([{"key": key, "value": value, "partition": partition, "timestamp": clock.now} for partition in (0, 1)])
+    topic.clean()
+    clock.tick(1)
+    (closed,) = data_files(Path(lake.root, "t", "bronze", "partition=0", "segment=1"))
+    closed.write_bytes(b"garbage")
+    planned = topic.plan_cleaning(force=True)
+    done = topic.clean(force=True)
+    assert {**planned.to_dict(), "dry_run": False} == done.to_dict()
+    failed, cleaned = done.partitions
+    assert (failed.selected, failed.reason, failed.segments, failed.error_code) == (False, "error", [], 70)
+    assert closed.name in str(failed.error)
+    assert (cleaned.error, cleaned.reason, cleaned.total("expired"), done.records, done.expired) == (None, "forced", 1, 1, 1)
+    assert done.failure is not None and (done.failure.exit_code, "partition 0: " in str(done.failure)) == (70, True)
+    assert done.metrics["uncleanable-partitions-count"] == 1
+    log = topic.read().filter("partition = 1").select("offset", "key").collect()
+    assert [(row["offset"], bytes(row["key"])) for row in log] == [(1, b"a"), (3, b"e")]
+    assert [row["_partition"] for row in topic.deleted().collect()] == [0], "its tombstone waits for the clean that can read the log"
+    clock.tick(DAY)
+    again = topic.clean(force=True)
+    assert (again.forgotten, again.partitions[0].reason) == (1, "error")
 
 
 @pytest.mark.long
