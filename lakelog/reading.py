@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, overload
 
-from lakelog.errors import InvalidRequest, OffsetOutOfRange
+from lakelog.errors import InvalidRequest
 from lakelog.latest.verify import Snapshots
 from lakelog.log import bronze
 from lakelog.log.tail import LogEnd, log_end
@@ -118,7 +118,7 @@ class LogReading(ABC):
 
         Raises:
             OffsetOutOfRange: ``offset`` is beyond the log end or below the log start of the partition (of every partition, when none is named);
-                or the log no longer tells all that came after the position: the error names the snapshot to load.
+                or the log no longer tells all that came after the position. Below the start and there the error names the snapshot to load.
             FencedEpoch: a restore cut away records that the reader has read: ``expected`` is the position to go back to.
             InvalidRequest: no such partition, or the position is another topic's.
 
@@ -136,13 +136,7 @@ class LogReading(ABC):
         self.refresh()
         rows = bronze.records(self.log, partition=partition, offset=offset)
         if offset is not None:
-            log = log_end(self.log)
-            wanted = [partition] if partition is not None else sorted(log.tails)
-            start, end = min(log.starts()[index] for index in wanted), max(log.ends()[index] for index in wanted)
-            if not start <= offset <= end:
-                raise OffsetOutOfRange(
-                    f"{self.name}: offset {offset} is out of range: the log holds offsets [{start}, {end}).", offset=offset, start=start, end=end
-                )  # fmt: skip
+            validate.require_within(self.log, log_end(self.log), partition, offset, self._places)
         rows = rows.orderBy("partition", "offset")
         return rows if limit is None else rows.limit(limit)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lakelog.cleaning.segments import cleaning_status
 from lakelog.delta import table_properties
 from lakelog.delta.table_properties import IDENTITY, PREFIX
-from lakelog.errors import NotReady, OffsetOutOfRange, TopicNotFound
+from lakelog.errors import NotReady, TopicNotFound
 from lakelog.formats.arrow import as_pandas
 from lakelog.latest.status import status_of
 from lakelog.model import config, kinds
@@ -18,15 +18,17 @@ from lakelog.model.config import TopicConfig
 from lakelog.model.names import TableRef
 from lakelog.model.ordering import OrderingRule
 from lakelog.model.point_in_time import At, is_name, moment
+from lakelog.model.positions import SnapshotPlace
 from lakelog.model.records import Types, flat_columns
 from lakelog.model.topic_log import TopicLog
 from lakelog.native import lag, latest, log, snapshots
 from lakelog.native.rows import Rows
 from lakelog.native.table import Table, properties
 from lakelog.reader_results import Lag
+from lakelog.readers import validate
 from lakelog.results import Snapshot, TopicDescription
 from lakelog.snapshots import registry
-from lakelog.snapshots.point import Point
+from lakelog.snapshots.point import Point, place_of
 from lakelog.snapshots.registry import Entry
 from lakelog.status_results import TopicStatus
 
@@ -144,7 +146,8 @@ class NativeTopic:
         """As `Topic.read`, as rows of this process.
 
         Raises:
-            OffsetOutOfRange: ``offset`` is beyond the log end of the partition (of every partition, when none is named).
+            OffsetOutOfRange: ``offset`` is beyond the log end or below the log start of the partition (of every partition, when none is named); below
+                the start it names the snapshot to load.
             InvalidRequest: there is no such partition.
         """
         self.refresh()
@@ -153,12 +156,7 @@ class NativeTopic:
             log.require_partition(bronze, partition, self.partitions)
         if offset is not None:
             end = log.log_end(bronze, self.partitions)
-            wanted = [partition] if partition is not None else sorted(end.tails)
-            start, last = min(end.starts()[index] for index in wanted), max(end.ends()[index] for index in wanted)
-            if not start <= offset <= last:
-                raise OffsetOutOfRange(
-                    f"{self.name}: offset {offset} is out of range: the log holds offsets [{start}, {last}).", offset=offset, start=start, end=last
-                )  # fmt: skip
+            validate.require_within(self._log(), end, partition, offset, self._places)
         found = log.records(bronze, self.value, partition=partition, offset=offset).orderBy("partition", "offset")
         return found if limit is None else found.limit(limit)
 
@@ -207,6 +205,11 @@ class NativeTopic:
             latest.progress(table)
             return table
         return Table(self.silver, Table(self.silver).version_at(point) if isinstance(point, datetime.datetime) else point)
+
+    def _places(self) -> list[SnapshotPlace]:
+        """The live snapshots; one made under another rule is no beginning for a reader of this one."""
+        rule = self.rule.to_json()
+        return [place_of(one) for one in snapshots.entries(self.root, self.uuid) if one.rule == rule]
 
     def _named(self, name: str, *, any_point: bool = False) -> Entry:
         return registry.named(self.name, snapshots.entries(self.root, self.uuid), name, any_point=any_point)

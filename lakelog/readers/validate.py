@@ -94,6 +94,27 @@ def require_valid(log: TopicLog, end: LogEnd, position: Position, snapshots: Sna
         raise _out_of_range(log, end, index, position.offsets[index], place)
 
 
+def require_within(log: TopicLog, end: LogEnd, partition: int | None, offset: int, snapshots: Snapshots) -> None:
+    """Refuse an offset that the log of a partition does not reach, or with None that of no partition.
+
+    Args:
+        log: the topic.
+        end: the log's end.
+        partition: its number, or None.
+        offset: where the read is to begin.
+        snapshots: the topic's live ones; called where the offset lies below the log start.
+
+    Raises:
+        OffsetOutOfRange: below the log start it names the snapshot to load.
+    """
+    wanted = sorted(end.tails) if partition is None else [partition]
+    first, last = min(wanted, key=lambda index: end.tails[index].state.start), max(wanted, key=lambda index: end.tails[index].end)
+    if offset > end.tails[last].end:
+        raise _out_of_range(log, end, last, offset, None)
+    if offset < end.tails[first].state.start:
+        raise _out_of_range(log, end, first, offset, next(reversed(usable(end, snapshots)), None))
+
+
 def usable(end: LogEnd, snapshots: Snapshots) -> list[SnapshotPlace]:
     """The snapshots from whose end offsets on the log tells everything, oldest first."""
     return positions.usable({index: tail.state for index, tail in end.tails.items()}, end.ends(), snapshots())
