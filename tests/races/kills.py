@@ -17,7 +17,7 @@ from lakelog import Lake
 from tests.conftest import NOON
 from tests.races.operations import OPERATIONS
 from tests.races.operations.append import gated, split
-from tests.races.operations.cleaning import segmented
+from tests.races.operations.cleaning import EARLIER, expiring, segmented
 from tests.races.operations.readers import exported
 from tests.races.operations.snapshots import named
 from tests.races.operations.state import MERGED, MORE, WAITING, create, records
@@ -46,6 +46,7 @@ LEAST: dict[str, int] = {
     "cut": 4,
     "commit": 2,
     "clean": 5,
+    "expire": 8,
     "erase": 6,
     "export": 3,
     "import": 2,
@@ -60,7 +61,7 @@ GROUPS = {
     "topics": ["create", "delete", "repair", "upgrade"],
     "snapshots": ["snapshot", "truncate", "keep", "maintain"],
     "readers": ["cut", "commit", "export", "import"],
-    "cleaning": ["clean", "erase"],
+    "cleaning": ["clean", "expire", "erase"],
 }
 
 
@@ -88,6 +89,8 @@ def templates(spark: SparkSession, folder: Path, names: set[str]) -> dict[str, s
         gated(Lake(spark, str(folder / "gated" / "lake"), clock=lambda: NOON))
     if "segments" in names:
         segmented(Lake(spark, str(folder / "segments" / "lake"), clock=lambda: NOON))
+    if "expiring" in names:
+        expiring(Lake(spark, str(folder / "expiring" / "lake"), clock=lambda: EARLIER))
     if "exported" in names:
         shutil.copytree(folder / "sound", folder / "exported")
         exported(Lake(spark, str(folder / "exported" / "lake"), clock=lambda: NOON))

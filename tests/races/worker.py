@@ -1,7 +1,8 @@
 """One writer in a process of its own: ``worker.py`` with a plan as JSON on the command line; answers line by line as JSON on stdout.
 
-The plan: ``root``, ``topic``, ``name`` of the writer, ``mode`` (plain, conditional, merge), ``count`` of verbs, and perhaps the ``partition`` or
-a merge's ``max_records``; of merges that are ``moving`` those count that had something to merge; appends wait ``pause`` seconds after each. A
+The plan: ``root``, ``topic``, ``name`` of the writer, ``mode`` (plain, conditional, merge, clean), ``count`` of verbs, and perhaps the ``partition``
+or a merge's ``max_records``; of merges and cleans that are ``moving`` those count that had something to do; appends wait ``pause`` seconds after
+each, and with ``keys`` their keys come back after so many. A
 line ``ready`` comes first; the work begins when standard input says ``go``, so that writers start together.
 """
 
@@ -11,7 +12,7 @@ import json
 import sys
 import time
 
-from lakelog import Lake, LakelogError, local_session
+from lakelog import Conflict, Lake, LakelogError, local_session
 from tests.conftest import QUICK_SPARK
 
 
@@ -23,7 +24,8 @@ def say(content: dict) -> None:
 def append(topic, plan: dict, number: int) -> None:
     """One append, plain or conditional; conditional ones go on from the true end that a refusal tells."""
     partition, conditional = plan.get("partition", 0), plan["mode"] == "conditional"
-    records = [{"key": f"{plan['name']}-{number}-{index}", "value": "x" * 10, "partition": partition} for index in range(3)]
+    name = f"{plan['name']}-{number % plan.get('keys', number + 1)}"
+    records = [{"key": f"{name}-{index}", "value": f"{number:010}", "partition": partition} for index in range(3)]
     expected = topic.ends()[partition] if conditional else -1
     while True:
         began = time.monotonic()
@@ -49,6 +51,21 @@ def merge(topic, plan: dict) -> None:
             return
 
 
+def clean(topic, plan: dict) -> None:
+    """One clean of all there is; a ``moving`` one goes on until something went, or for two minutes. Whom others kept from it tells so."""
+    until = time.monotonic() + 120
+    while time.monotonic() < until:
+        try:
+            topic.roll()
+            done = topic.clean(force=True)
+        except Conflict as error:
+            say({"stopped": [error.exit_code]})
+            continue
+        say({"cleaned": done.records, "stopped": [one.error_code for one in done.partitions if one.error is not None]})
+        if done.records or not plan.get("moving"):
+            return
+
+
 def main() -> None:
     plan = json.loads(sys.argv[1])
     spark = local_session("worker", master="local[1]", memory="1g", config={"spark.sql.shuffle.partitions": "1", **QUICK_SPARK})
@@ -58,8 +75,8 @@ def main() -> None:
     sys.stdin.readline()
     try:
         for number in range(plan["count"]):
-            if plan["mode"] == "merge":
-                merge(topic, plan)
+            if plan["mode"] in ("merge", "clean"):
+                {"merge": merge, "clean": clean}[plan["mode"]](topic, plan)
             else:
                 append(topic, plan, number)
                 time.sleep(plan.get("pause", 0))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from lakelog import Position
 from tests.races.operations.append import bulk, is_appended_once, is_put_aside_once, is_requeued_once, split
-from tests.races.operations.cleaning import is_cleaned, is_erased
+from tests.races.operations.cleaning import is_cleaned, is_erased, is_expired
 from tests.races.operations.readers import exported, imported, is_committed, is_cut, is_exported, is_imported
 from tests.races.operations.snapshots import is_kept, is_maintained, is_rewound, is_truncated
 from tests.races.operations.state import ENDS, MORE, SETTINGS, WIDER, Operation, create, records
@@ -37,6 +37,7 @@ OPERATIONS = {
         Operation("keep", "named", lambda lake: lake.topic("t").restore("s", log="keep"), is_rewound),
         Operation("maintain", "named", lambda lake: lake.topic("t").maintain(), is_maintained),
         Operation("clean", "segments", lambda lake: lake.topic("t").clean(force=True), is_cleaned),
+        Operation("expire", "expiring", lambda lake: lake.topic("t").clean(roll_idle=True), is_expired),
         Operation("erase", "named", lambda lake: lake.topic("t").erase(b"a"), is_erased),
         Operation("export", "sound", exported, is_exported),
         Operation("import", "exported", imported, is_imported),
