@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet
 import pytest
 from pyspark.sql.types import StringType
 
@@ -20,6 +21,7 @@ from lakelog.running.run import run
 from tests.conftest import Clock
 from tests.interleaving import late
 from tests.quality.folders import rows, stock, write
+from tests.snapshots.test_kept import aged
 from tests.tables import versions
 
 DAY = 86_400_000
@@ -222,3 +224,41 @@ def test_a_late_erasure_removes_no_record_that_was_put_aside_since(lake: Lake, m
         assert aside() == [("ann", -step), ("bob", -1)]
     topic.erase("ann")
     assert aside() == [("bob", -1)]
+
+
+def files_with(lake: Lake, key: str) -> set[str]:
+    """The Parquet files of a lake that hold a record of a key, old ones too, by their table; read without Spark and Delta."""
+    found = set()
+    for file in Path(lake.root).rglob("*.parquet"):
+        if "_delta_log" not in file.parts and "key" in pyarrow.parquet.read_schema(file).names:
+            keys = pyarrow.parquet.ParquetFile(file).read(columns=["key"])["key"].to_pylist()
+            found |= {file.relative_to(lake.root).parts[1]} if key in keys else set()
+    return found
+
+
+@pytest.mark.long
+def test_an_erasure_is_complete_once_the_retention_of_the_old_files_is_over(lake: Lake, clock: Clock) -> None:
+    """Of a key that is the edge of no file, so that commit files do not tell it."""
+    topic = lake.create_topic("people", key="STRING", value="mail STRING", config={"snapshot.retention.ms": 20 * DAY})
+    append(topic, ann="a1", bob="b1", eve="e1")
+    older = topic.snapshot()
+    append(topic, ann="a2")
+    newer = topic.snapshot()
+    done = topic.erase("bob")
+    times = {days: datetime.datetime.fromtimestamp((clock.now + days * DAY) / 1000, datetime.timezone.utc) for days in (7, 20)}
+    told = [(one.where, one.files, one.until) for one in done.held]
+    assert told == [
+        (f"old files of {topic.bronze}: time travel shows it", 1, times[7]),
+        (f"old files of {topic.silver}: time travel shows it", 2, times[20]),
+        (f"snapshot {older.id}, silver version {older.version}", None, None),
+    ]
+    assert (done.complete, done.snapshots, files_with(lake, "bob")) == (False, [newer.id], {"bronze", "silver"})
+    erased_at, lake = clock.now, aged(lake, clock, 40)
+    assert files_with(lake, "bob") == {"bronze", "silver"}
+    topic = lake.topic("people")
+    again = topic.erase("bob")
+    assert (again.complete, again.held, set(again.removed.values())) == (True, [], {0})
+    assert again.erased_at == datetime.datetime.fromtimestamp(erased_at / 1000, datetime.timezone.utc)
+    assert files_with(lake, "bob") == set() and files_with(lake, "eve") >= {"bronze", "silver"}
+    assert people(topic) == {"ann": "a2", "eve": "e1"}
+    assert topic.verify().problems == []

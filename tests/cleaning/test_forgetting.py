@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from lakelog import Lake
 from lakelog.cleaning.tombstones import Tombstones
+from lakelog.delta import tables
+from lakelog.latest.silver import REMEMBERED
 from tests.conftest import Clock
 
 DAY = 86_400_000
@@ -73,6 +76,33 @@ def test_a_version_is_not_forgotten_while_the_log_holds_a_record_behind_it(lake:
     assert (done.records, done.forgotten) == (1, 1)
     assert topic.repair().problems == [] and topic.verify().problems == []
     assert {row["key"] for row in topic.latest().collect()} == {"bob"}
+
+
+@pytest.mark.long
+def test_of_a_delete_that_has_gone_silver_keeps_the_version_and_nothing_that_it_carried(lake: Lake, clock: Clock) -> None:
+    """Under every rule with versions: a flagged delete carries a value and headers for as long as it is a tombstone."""
+    rules = {
+        "timestamp": {}, "header": {"compaction.strategy.header": "seq"}, "column": {"compaction.strategy.column": "n"},
+    }  # fmt: skip
+    made = {}
+    for name, more in rules.items():
+        config = {"compaction.strategy": name, **more, "delete.retention.ms": 0, "min.cleanable.dirty.ratio": 0}
+        made[name] = lake.create_topic(name, key="STRING", value="n INT, why STRING", config=config)
+        carried = {"value": {"n": 7, "why": "left"}, "headers": [["seq", {"hex": f"{7:016x}"}], ["by", "ann"]]}
+        made[name].append([{"key": "ann", "tombstone": True, "timestamp": 7, **carried}])
+        made[name].roll()
+        made[name].clean()
+    (row,) = tables.read(lake.spark, made["column"].silver).filter("bucket >= 0").collect()
+    carries = ([one["key"] for one in row["headers"]], row["value"].asDict())
+    assert carries == (["seq", "by"], {"n": 7, "why": "left"}), "a tombstone tells who and why"
+    clock.tick(1)
+    for name, topic in made.items():
+        assert topic.clean().expired == 1
+        (row,) = tables.read(lake.spark, topic.silver).filter("bucket >= 0").collect()
+        version = row["version"].timestamp() * 1000 if name == "timestamp" else row["version"]
+        assert (row["key"], row["value"], row["headers"], row["tombstone"]) == ("ann", None, None, True), name
+        assert (round(version), json.loads(row["control"])) == (7, json.loads(REMEMBERED)), name
+        assert (topic.deleted().count(), topic.read().count(), topic.verify().problems) == (0, 0, []), name
 
 
 @pytest.mark.long
