@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 NAMED = 20
 SAYS = {
     "missing": "keys are missing in silver",
-    "unknown": "silver has keys that the log does not have",
+    "unknown": "keys of silver are not in the log",
     "other": "keys have another row in silver than the one the rule puts first",
     "changed": "rows of silver differ from their record in the log",
 }

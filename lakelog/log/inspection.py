@@ -48,7 +48,7 @@ def problems(log: TopicLog) -> tuple[int, list[str]]:
         if between > 0 and not row["unended"]:
             found.append(f"{where}: {between} offsets below its end belong to no append: whole appends are missing")
         if row["outside"]:
-            found.append(f"{where}: {row['outside']} records lie beyond the last offset of their batch")
+            found.append(f"{where}: {row['outside']} batches hold records beyond their last offset")
         if row["first"] is not None and row["first"] < start:
             found.append(f"{where}: holds offset {row['first']} below the log start {start}")
     return sum(row["records"] for row in rows), found
@@ -84,6 +84,7 @@ def _by_partition(log: TopicLog) -> DataFrame:
     batches = batches.withColumn("reached", F.max("last").over(before))
     overlap = F.when(F.col("first") <= F.col("reached"), F.least("last", "reached") - F.col("first") + 1).otherwise(0)
     ours = F.col("batch").isNotNull() & F.col("end").isNotNull()
+    unended = F.col("batch").isNotNull() & F.col("end").isNull()
     joined = batches.join(newest, "partition", "full")
     # Of a batch that lies across that offset as many records may be gone as it has offsets below.
     in_order = Window.partitionBy("partition").orderBy(F.col("end").asc_nulls_last())
@@ -96,7 +97,7 @@ def _by_partition(log: TopicLog) -> DataFrame:
             F.coalesce(F.sum("records"), F.lit(0)).alias("records"),
             F.coalesce(F.sum((F.col("records") - F.col("offsets")) + overlap), F.lit(0)).alias("twice"),
             F.coalesce(F.sum(F.when(F.col("batch").isNull(), F.col("records")).otherwise(F.col("unmarked"))), F.lit(0)).alias("strange"),
-            F.coalesce(F.sum(F.when(F.col("end").isNull(), F.col("records") - F.col("unmarked"))), F.lit(0)).alias("unended"),
+            F.coalesce(F.sum(F.when(unended, F.col("records") - F.col("unmarked"))), F.lit(0)).alias("unended"),
             F.coalesce(F.sum(lacking), F.lit(0)).alias("missing"),
             F.count_if(ours & (F.col("last") > F.col("end"))).alias("outside"),
             F.coalesce(F.sum(F.when(ours & (F.col("end") >= cleaned), F.coalesce("claimed", "records"))), F.lit(0)).alias("claimed"),

@@ -177,6 +177,20 @@ def test_imports_go_down_the_floors() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_the_proof_shares_nothing_with_the_merge() -> None:
+    """What `verify` computes again would be wrong in the same way if it were computed by the same code."""
+    imported: dict[str, set[str]] = {}
+    for path, tree in modules():
+        imported.setdefault(place(path), set()).update(name for _, name in own_imports(tree))
+    reached: set[str] = set()
+    left = {"latest.recompute"}
+    while left:
+        reached |= left
+        left = set().union(*(imported[name] for name in left)) - reached
+    assert {"latest.silver", "latest.progress", "log.bronze"} <= reached
+    assert not reached & {f"latest.{name}" for name in ("fold", "fill", "compare", "upsert", "merge")}
+
+
 def test_a_wing_has_a_map_and_a_size_one_can_see() -> None:
     for wing, names in FLOORS.items():
         if wing not in ("", "ground"):
