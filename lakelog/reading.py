@@ -110,7 +110,8 @@ class LogReading(ABC):
 
         Args:
             partition: only this one; all when None.
-            offset: from the first record that exists at or above it.
+            offset: from the first record that exists at or above it, up to the log's end at this moment, whenever the frame is evaluated. Without
+                it the frame is the log as it is when it is evaluated.
             limit: at most so many records.
             since: a position: what came after it, up to the log's end at this moment, with the position from which the next read goes on
                 (`Fetched`: ``records``, ``next``). It names every partition.
@@ -122,8 +123,9 @@ class LogReading(ABC):
             FencedEpoch: a restore cut away records that the reader has read: ``expected`` is the position to go back to.
             InvalidRequest: no such partition, or the position is another topic's.
 
-        Cost: the look at the log's end, nothing where the table is as this topic last saw it (elsewhere than on this machine's disk one
-        small Spark job); then the files from the position on, when the frame is evaluated. From an unchanged log no record is read.
+        Cost: with ``offset`` or ``since`` the look at the log's end, nothing where the table is as this topic last saw it (elsewhere than on this
+        machine's disk one small Spark job); then the files from there on, when the frame is evaluated. Since a position, no record is read of an
+        unchanged log.
         """
         if since is not None:
             if (partition, offset, limit) != (None, None, None):
@@ -133,10 +135,13 @@ class LogReading(ABC):
             return self._read_since(since, max_records)
         if max_records is not None:
             raise InvalidRequest(f"{self.name}: max_records goes with since=; without it, say limit.")
-        self.refresh()
-        rows = bronze.records(self.log, partition=partition, offset=offset)
-        if offset is not None:
-            validate.require_within(self.log, log_end(self.log), partition, offset, self._places)
+        if offset is None:
+            self.refresh()
+            rows = bronze.records(self.log, partition=partition)
+        else:
+            end = self._now()
+            rows = bronze.records(self.log, partition=partition, offset=offset, at=end.version)
+            validate.require_within(self.log, end, partition, offset, self._places)
         rows = rows.orderBy("partition", "offset")
         return rows if limit is None else rows.limit(limit)
 

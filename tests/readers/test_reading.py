@@ -64,6 +64,21 @@ def test_a_reader_reads_on_and_polls_an_unchanged_log_without_a_spark_job(lake: 
     assert jobs(spark, lambda: again.read(since=second.next).records.collect())[0] > 0, "the count sees jobs: a first look has some"
 
 
+def test_a_read_from_an_offset_ends_where_the_log_ended(lake: Lake, spark: SparkSession) -> None:
+    """Whenever it is evaluated; and it costs no more than the look at the log's end, which a reader that keeps up has for nothing."""
+    topic = orders(lake)
+    put(topic, (0, "a", "1"), (0, "b", "1"), (1, "c", "1"))
+    one, every = topic.read(0, 1), topic.read(offset=0)
+    count, again = jobs(spark, lambda: topic.read(0, 1))
+    nothing, plain = topic.read(1, 1), topic.read(0)
+    put(topic, (0, "d", "1"), (1, "e", "1"))
+    assert (count, seen(one), seen(again)) == (0, [(0, 1, "b", "1")], [(0, 1, "b", "1")])
+    assert seen(every) == [(0, 0, "a", "1"), (0, 1, "b", "1"), (1, 0, "c", "1")]
+    assert seen(nothing) == [], "from the log's end on there was nothing"
+    assert [row[2] for row in seen(topic.read(0, 1))] == ["b", "d"]
+    assert [row[2] for row in seen(plain)] == ["a", "b", "d"], "without an offset nobody looks at the log's end"
+
+
 def test_batches_are_bounded_and_come_to_an_end(lake: Lake) -> None:
     topic = orders(lake)
     put(topic, *[(number % 2, f"k{number}", str(number)) for number in range(7)])
