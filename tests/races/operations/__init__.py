@@ -10,7 +10,7 @@ from tests.races.operations.append import bulk, is_appended_once, is_put_aside_o
 from tests.races.operations.cleaning import is_cleaned, is_erased, is_expired
 from tests.races.operations.readers import exported, imported, is_committed, is_cut, is_exported, is_imported
 from tests.races.operations.snapshots import is_kept, is_maintained, is_rewound, is_truncated
-from tests.races.operations.state import ENDS, MORE, SETTINGS, WIDER, Operation, create, records
+from tests.races.operations.state import ENDS, KEEP_DAYS, MORE, SETTINGS, WIDER, Operation, create, records
 from tests.races.operations.tables import goes_on_beside, is_created, is_deleted, is_repaired, is_upgraded
 
 OPERATIONS = {
@@ -32,7 +32,7 @@ OPERATIONS = {
         Operation("create", "nothing", create, is_created),
         Operation("delete", "sound", lambda lake: lake.delete_topic("t"), is_deleted),
         Operation("repair", "restored", lambda lake: lake.topic("t").repair(), is_repaired),
-        Operation("snapshot", "sound", lambda lake: lake.topic("t").snapshot("x", keep="60 days"), is_kept),
+        Operation("snapshot", "sound", lambda lake: lake.topic("t").snapshot("x", keep=f"{KEEP_DAYS} days"), is_kept),
         Operation("truncate", "named", lambda lake: lake.topic("t").restore("s"), is_truncated),
         Operation("keep", "named", lambda lake: lake.topic("t").restore("s", log="keep"), is_rewound),
         Operation("maintain", "named", lambda lake: lake.topic("t").maintain(), is_maintained),

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lakelog import InvalidRequest, Lake, Position
-from tests.races.operations.state import ENDS, LATER, MERGED, MORE, WAITING, Operation, appended, holds, latest, wanted
+from tests.races.operations.state import ENDS, LATER, MERGED, MORE, WAITING, Operation, appended, holds, latest, reads_on, wanted
 
 
 def is_committed(operation: Operation, lake: Lake, other_first: bool, begun: bool) -> None:
@@ -36,8 +36,8 @@ def is_cut(operation: Operation, lake: Lake, other_first: bool, begun: bool) -> 
     assert sorted(row["offset"] for row in topic.read().collect()) == [5, 8, 9]
     holds(topic, MERGED, WAITING, MORE, LATER)
     assert topic.verify().base is not None
-    begin = topic.bootstrap("s")
-    assert begin.position.offsets == topic.start().offsets
+    assert topic.bootstrap("s").position.offsets == topic.start().offsets
+    reads_on(topic, "s", MERGED, WAITING, MORE, LATER)
 
 
 def exported(lake: Lake) -> Any:
@@ -85,3 +85,6 @@ def is_imported(operation: Operation, lake: Lake, other_first: bool, begun: bool
     appended(copy, LATER)
     assert latest(copy) == wanted(MERGED, WAITING, LATER)
     assert (copy.ends(), copy.verify().problems) == ({0: 8, 1: 4}, [])
+    # Its log begins at the snapshot that the import made.
+    assert [one.id for one in copy.snapshots()] == ["0@3,2"]
+    reads_on(copy, "0@3,2", MERGED, WAITING, LATER)

@@ -8,6 +8,7 @@ from typing import Any
 
 from lakelog import Lake, Topic
 from tests.laws import topics
+from tests.laws.test_readers import apply, loaded, shown
 from tests.oracle import Model, Record, Rule
 from tests.strategies import NOON, Kind
 
@@ -17,6 +18,8 @@ KIND = Kind(
 )  # fmt: skip
 WIDER = "v BIGINT, w STRING, x INT"
 SETTINGS = {"segment.bytes": 1000, "snapshot.retention.ms": 3_600_000, "segment.ms": None}
+# Of the snapshot that is cut off; longer than silver's retention.
+KEEP_DAYS = 60
 Batch = dict[int, list[Record]]
 
 
@@ -68,6 +71,18 @@ def holds(topic: Topic, *batches: Batch) -> None:
     assert topic.verify().problems == []
     assert topic.ends() == {index: len(log) for index, log in model(batches).log.items()}
     assert latest(topic) == wanted(*batches)
+
+
+def reads_on(topic: Topic, snapshot: str | None, *batches: Batch) -> None:
+    """Law 9: a reader that loads a snapshot (None: the latest table) and applies the log from its end has what these batches make.
+
+    The log goes on behind the snapshot, or this would be a look at the snapshot alone.
+    """
+    begin = topic.bootstrap(snapshot)
+    held, tail = loaded(begin.rows, KIND.rule), topics.log(topic.read(since=begin.position).records)
+    assert tail, "nothing lies beyond the snapshot"
+    apply(model(batches), held, tail)
+    assert shown(held) == topics.wanted(model(batches))
 
 
 def appended(topic: Topic, batch: Batch) -> None:
