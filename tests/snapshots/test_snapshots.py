@@ -12,6 +12,7 @@ from lakelog import Lake
 from lakelog.delta import table_properties
 from lakelog.errors import InvalidConfig, InvalidRequest, NotFound, Refused
 from lakelog.snapshots import registry
+from tests.lake.test_names import committed_at
 from tests.sessions import another
 from tests.tables import versions
 
@@ -122,6 +123,39 @@ def test_earlier_states_can_be_named_later(lake: Lake) -> None:
         orders.snapshot("never", at=99)
     with pytest.raises(NotFound):
         orders.snapshot("never", at="nosuch")
+
+
+@pytest.mark.long
+def test_points_in_time_are_versions_and_times(lake: Lake) -> None:
+    """The versions in order: a alone; a changed and b; b deleted and c."""
+    orders = topic(lake)
+    seen = []
+    for values in ({"a": "1"}, {"a": "2", "b": "1"}, {"b": None, "c": "1"}):
+        put(orders, **values)
+        seen.append(orders.merge().version)
+    first, second, _ = seen
+    at, later = committed_at(orders, first), datetime.datetime.fromisoformat(committed_at(orders, second))
+
+    def changes(before: Any, after: Any) -> dict[str, tuple[Any, ...]]:
+        rows = orders.diff(before, after).collect()
+        return {row["key"]: tuple(row[name] for name in ("change", "before", "after", "before_offset", "after_offset")) for row in rows}
+
+    assert changes(first, second) == {"a": ("changed", "1", "2", 0, 1), "b": ("added", None, "1", None, 2)}
+    assert changes(later, at) == {"a": ("changed", "2", "1", 1, 0), "b": ("removed", "1", None, 2, None)}
+    assert changes(at, "now") == {"a": ("changed", "1", "2", 0, 1), "c": ("added", None, "1", None, 4)}
+    for verb in (
+        lambda: orders.snapshot("never", at="2020-01-01"),
+        lambda: orders.diff("2020-01-01"),
+        lambda: orders.restore("2020-01-01"),
+    ):
+        with pytest.raises(NotFound) as missing:
+            verb()
+        assert missing.value.name == "SNAPSHOT_NOT_FOUND"
+    early = orders.snapshot("early", at=at)
+    assert (early.id, early.version, early.created, live(orders, "early")) == ("0@1,0", first, True, {"a": "1"})
+    done = orders.restore(later)
+    assert (done.to, done.version, done.ends, done.leaving, done.later) == ("0@3,0", second, {0: 3, 1: 0}, {0: (3, 5)}, [])
+    assert (live(orders), orders.ends(), orders.verify().problems) == ({"a": "2", "b": "1"}, {0: 3, 1: 0}, [])
 
 
 @pytest.mark.long
