@@ -12,11 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from deltalake import DeltaTable
 
 from lakelog import Lake
 from lakelog.delta import table_properties
 from lakelog.errors import NotFound
+from lakelog.latest import silver
+from lakelog.model.snapshot_id import SnapshotId
+from lakelog.snapshots.keeping import SLACK_MS, needed_ms
+from lakelog.snapshots.registry import Entry
 from tests.snapshots.test_snapshots import DAY, live, put, topic
+from tests.tables import version_of
 
 if TYPE_CHECKING:
     from lakelog import Topic
@@ -48,6 +54,70 @@ def aged(lake: Lake, clock: Clock, days: int) -> Lake:
     return Lake(lake.spark, str(later), clock=clock)
 
 
+def live_files(topic: Topic, first: int) -> set[str]:
+    """The data files that silver's versions from ``first`` on are made of."""
+    last = version_of(Path(topic.silver.path or ""))
+    return {
+        Path(uri).name for version in range(first, last + 1) for uri in DeltaTable(topic.silver.path or "", version=version).file_uris()
+    }
+
+
+def retentions(topic: Topic) -> list[str]:
+    """How long silver keeps its commits, and the files that were removed from it."""
+    stored = table_properties.read(topic.spark, topic.silver) or {}
+    return [stored[name] for name in ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")]
+
+
+def test_removed_files_are_needed_for_as_long_as_a_version_is_old_and_is_kept_on() -> None:
+    now = 1000 * DAY
+
+    def entry(version: int, kept_until: int | None, copy: str | None = None) -> Entry:
+        return Entry("t", "u", "s", SnapshotId(0, {0: 1}), version, 0, "", 0, kept_until, None, copy)
+
+    def needed(*held: Entry) -> int:
+        return needed_ms({3: 30 * DAY, 4: 5 * DAY}, held, now=now)
+
+    assert needed() == needed(entry(3, now + 60 * DAY, copy="snapshot_1")) == 0
+    assert needed(entry(3, now + 60 * DAY - SLACK_MS)) == 90 * DAY, "in whole days, and time for a restore to end"
+    assert needed(entry(3, now + 60 * DAY - SLACK_MS + 1)) == needed(entry(3, now + 60 * DAY)) == 91 * DAY
+    assert needed(entry(3, now - 20 * DAY)) == needed(entry(3, None)) == 31 * DAY, "its time is over, and nobody has removed it"
+    assert needed(entry(9, now + 60 * DAY)) == 61 * DAY, "a version that is made just now has no age"
+    assert (
+        needed(entry(4, now + 60 * DAY), entry(3, now + 9 * DAY)) == 66 * DAY == needed(entry(3, now + 9 * DAY), entry(4, now + 60 * DAY))
+    )
+    assert needed(entry(3, now + silver.AGES_MS)) == silver.AGES_MS
+
+
+@pytest.mark.long
+def test_a_version_that_is_kept_outlives_a_retention_lowered_by_hand(lake: Lake, clock: Clock) -> None:
+    orders = topic(lake, **{"snapshot.retention.ms": 40 * DAY})
+    put(orders, a="1")
+    orders.snapshot("kept", keep="45 days")
+    put(orders, a="2")
+    version = orders.merge().version
+    put(orders, a="3")
+    orders.merge()
+    assert retentions(orders) == [f"interval {46 * 86_400} seconds"] * 2
+    lake = aged(lake, clock, 30)
+    orders = lake.topic("t")
+    assert orders.snapshot("old", at=version, keep="60 days").version == version
+    assert retentions(orders) == [f"interval {91 * 86_400} seconds"] * 2, "30 days of age, and 60 to come"
+
+    short = "'delta.logRetentionDuration' = 'interval 1 days', 'delta.deletedFileRetentionDuration' = 'interval 1 days'"
+    lake.spark.sql(f"ALTER TABLE {orders.silver.sql()} SET TBLPROPERTIES ({short})")
+    assert (live(orders, "kept"), live(orders, "old")) == ({"a": "1"}, {"a": "2"}), "whatever Delta's retention is"
+    before = data_files(orders)
+    done = orders.maintain()
+    assert (done.promoted, done.expired) == ([], [])
+    assert retentions(orders) == [f"interval {91 * 86_400} seconds"] * 2, "raised before anything is vacuumed"
+    lake.spark.sql(f"VACUUM {orders.silver.sql()}")
+    assert data_files(orders) >= before
+    assert [(one.name, one.form) for one in orders.snapshots()] == [("kept", "version"), ("old", "version")]
+    back = orders.restore("kept")
+    assert (back.epoch, live(orders), live(orders, "old")) == (1, {"a": "1"}, {"a": "2"})
+    assert orders.verify().problems == []
+
+
 @pytest.mark.long
 def test_what_is_kept_outlives_vacuum_and_what_is_not_is_gone(lake: Lake, clock: Clock) -> None:
     orders = topic(lake, **{"snapshot.retention.ms": DAY})
@@ -67,13 +137,13 @@ def test_what_is_kept_outlives_vacuum_and_what_is_not_is_gone(lake: Lake, clock:
     lake.spark.sql(f"VACUUM {orders.silver.sql()}")
     assert live(orders, "kept") == {"a": "1"}
 
-    before = data_files(orders)
+    before, newest = data_files(orders), version_of(Path(orders.silver.path or ""))
     done = orders.maintain()
     assert sorted(done.expired) == ["0@2,0", "brief"]
     assert sorted(done.promoted) == ["0@4,0", "kept"], "what outlives the retention gets a table of its own; the newest stays in any case"
-    assert data_files(orders) < before
-    stored = table_properties.read(lake.spark, orders.silver) or {}
-    assert stored["delta.deletedFileRetentionDuration"] == "interval 86400 seconds"
+    assert data_files(orders) == live_files(orders, newest), "of silver itself nothing older than its retention is left"
+    assert not before <= data_files(orders)
+    assert retentions(orders) == ["interval 86400 seconds"] * 2
     shown = orders.describe_snapshot("kept")
     assert (shown.form, shown.table is not None) == ("table", True)
     assert [one.id for one in orders.snapshots()] == ["0@1,0", "0@4,0"]
