@@ -9,6 +9,7 @@ import pytest
 
 from lakelog import LogIncomplete, OffsetOutOfRange, Position, Refused
 from tests.readers.test_reading import orders, put, seen
+from tests.snapshots.test_snapshots import DAY
 from tests.tables import versions
 
 if TYPE_CHECKING:
@@ -136,6 +137,30 @@ def test_a_registered_reader_holds_the_log_until_it_moves_on_or_expires(lake: La
         topic.commit("late", Position({0: 0}, 0))
     assert [one.group for one in topic.lag().groups] == ["fast"]
     assert topic.lag().cleaning is None and topic.lag(cleaning=True).cleaning == topic.status().cleaning
+
+
+@pytest.mark.long
+def test_a_kept_snapshot_holds_the_log_until_its_keep_ends(lake: Lake, clock: Clock) -> None:
+    topic = orders(lake, 1)
+    put(topic, (0, "a", "1"))
+    topic.snapshot("old", keep="1 day")
+    put(topic, (0, "b", "1"))
+    topic.snapshot("new", keep="90 days")
+    before = versions(lake.root, topic.name)
+
+    planned = topic.truncate("new", dry_run=True)
+    assert planned.blockers == ["the snapshot old (epoch 0, end offsets 0: 1) is kept, and needs the log from offset 1 of partition 0 on"]
+    assert (planned.records, planned.to_offsets) == (2, {0: 2})
+    with pytest.raises(Refused, match="the snapshot old ") as refused:
+        topic.truncate("new")
+    assert (refused.value.name, str(refused.value)) == ("LOG_HELD", f"{topic.name}: {planned.refusal}")
+    assert versions(lake.root, topic.name) == before
+    clock.tick(DAY - 1)
+    assert topic.truncate("new", dry_run=True).blockers == planned.blockers
+    clock.tick(1)
+    assert [one.name for one in topic.snapshots()] == ["old", "new"], "not expired yet, and no longer kept"
+    assert (topic.truncate("new", dry_run=True).blockers, topic.truncate("new").records) == ([], 2)
+    assert topic.start().offsets == {0: 2}
 
 
 @pytest.mark.long
