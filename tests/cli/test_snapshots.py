@@ -1,4 +1,4 @@
-"""A log that is followed, as typed at the command line."""
+"""Snapshots of every topic, and a log that is followed, as typed at the command line."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from lakelog import Lake
 from lakelog.cli.readers import WAIT
 from lakelog.readers import read
 from tests.conftest import Answer
+from tests.tables import versions
 
 Cli = Callable[..., Answer]
 
@@ -49,3 +50,44 @@ def test_a_log_that_is_followed_is_shown_up_to_the_limit(
     assert told is not None and json.loads(told[1])["offsets"] == {"0": 3}
     rest = cli(["read", "t", "--since", told[1], "--format", "json"])
     assert [json.loads(line)["key"] for line in rest.out.splitlines()] == ["d"]
+
+
+@pytest.mark.long
+def test_every_topic_is_taken_and_brought_back_under_one_name(here: Path, spark: SparkSession, cli: Cli) -> None:
+    lake, names = Lake(spark, str(here / "lake")), ("orders", "payments")
+    for name in names:
+        lake.create_topic(name, key="STRING", value="STRING").append([{"key": "a", "value": "1"}])
+    lines = cli("snapshot create --all --name friday --keep '90 days'").out.splitlines()
+    assert [line.partition(", kept until ")[0] for line in lines] == [
+        f"{name}: took snapshot friday (0@1), silver version 1" for name in names
+    ]
+    for name in names:
+        lake.topic(name).append([{"key": "a", "value": "2"}, {"key": "b", "value": "1"}])
+        lake.topic(name).merge()
+    before = [versions(lake.root, name) for name in names]
+
+    planned = "".join(
+        f"{name}: would restore to friday (0@1), silver version 1; log cut, epoch 1\n"
+        "  keys: 0 will come back, 1 will change, 1 will go\n"
+        "  2 records would leave the log for quarantine: offsets [1, 3) of partition 0\n"
+        for name in names
+    )
+    assert cli("restore --all --to friday --dry-run") == Answer(0, planned, "")
+    refused = cli("restore --all --to friday")
+    assert (refused.code, refused.out, refused.err.startswith(planned), "Give --yes" in refused.err) == (2, "", True, True)
+    assert [versions(lake.root, name) for name in names] == before
+
+    done = "".join(
+        f"{name}: restored to friday (0@1), silver version 1; log cut, epoch 1\n"
+        "  left the log for quarantine: offsets [1, 3) of partition 0\n"
+        for name in names
+    )
+    assert cli("restore --all --to friday --yes") == Answer(0, done, "")
+    for name in names:
+        assert [tuple(row)[:2] for row in lake.topic(name).latest().collect()] == [("a", "1")]
+    before = [versions(lake.root, name) for name in names]
+    again = "".join(f"{name}: is at friday (0@1) already, nothing was done\n" for name in names)
+    assert cli("restore --all --to friday --yes") == Answer(0, again, "")
+    taken = cli("snapshot create --all --name friday")
+    assert (taken.code, taken.out) == (4, "") and taken.err.startswith("Error (SNAPSHOT_EXISTS): ")
+    assert [versions(lake.root, name) for name in names] == before
