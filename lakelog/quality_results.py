@@ -97,7 +97,10 @@ class Dropped(Result):
 
 @dataclass(frozen=True)
 class Initialized(Result):
-    """A starting set of suites: the ``files`` that were written, those that were there and are ``kept``, and how many rules they hold."""
+    """A starting set of suites: the ``files`` that were written, those that were there and are ``kept``, and how many rules they hold.
+
+    ``profile``: what the table shows, on which they rest. ``left_out``: rules that would hold too, and for which a door has no room.
+    """
 
     topic: str
     folder: str
@@ -105,3 +108,4 @@ class Initialized(Result):
     kept: list[str]
     rules: int
     profile: dict[str, Any] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)

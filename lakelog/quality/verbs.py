@@ -99,11 +99,14 @@ class QualityVerbs:
     def init_suites(self, path: str | None = None) -> Initialized:
         """Write a starting set of suites from the topic's types and a profile of its latest table, to be edited; files that are there stay.
 
+        Of more rules than a door takes the most useful are written; the answer names those that are left out.
+
         Args:
-            path: the folder; None is that of ``quality.suites``.
+            path: the folder, on this machine; None is that of ``quality.suites``.
 
         Raises:
-            InvalidRequest: there is no folder to write to.
+            InvalidRequest: there is no folder to write to, or it is none of this machine.
+            InvalidConfig: a default suite that lies in the folder is not understood.
 
         Cost: one Spark job over the latest table.
         """

@@ -293,6 +293,8 @@ def initialized(result: Initialized) -> None:
         line(f"  {name}")
     for name in result.kept:
         line(f"  {name} was there and stays")
+    if result.left_out:
+        line(f"  no room at a door for {count(len(result.left_out), 'rule')} more, join some with AND: {', '.join(result.left_out[:9])} …")
 
 
 def verdict(result: Verdict) -> None:
