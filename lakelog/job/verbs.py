@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakelog.errors import GateFailed, InvalidRequest, LakelogError
+from lakelog.errors import InvalidRequest, LakelogError
 from lakelog.model.snapshot_id import keep_ms
 from lakelog.running.interrupt import Signals
 from lakelog.terminal.named import messages_of, sources_of
@@ -139,11 +139,14 @@ def _restore(work: Work) -> Outcome:
 
 
 def _check(work: Work) -> Outcome:
+    from lakelog.quality.judgement import of_audit
+
     topic, given = work.topic, work.given
     verdict = topic.check(page=given.page)
-    if verdict.ok:
+    error = of_audit(verdict)
+    if error is None:
         return Outcome(verdict.to_json())
-    return Outcome(verdict.to_json(), GateFailed.exit_code, GateFailed.name, f"{given.topic}: the latest table breaks its expectations.")
+    return Outcome(verdict.to_json(), error.exit_code, error.name, str(error))
 
 
 def _clean(work: Work) -> Outcome:

@@ -14,6 +14,9 @@ from lakelog.quality.suites import Check
 from lakelog.quality_results import BROKEN, FAILED, PASSED, QUARANTINED, Finding, Verdict
 
 SHOWN = 5
+# What to do where a rule could not be evaluated, before the verb is tried again; and after an audit that failed.
+SUITE = "Correct the suite, then {} again: whether the rule holds is not known."
+RECORDS = "Correct the records and append them, or restore a snapshot."
 
 
 def of_rows(check: Check, *, checked: int, failing: int, aside: bool) -> Finding:
@@ -81,3 +84,12 @@ def refusal(verdict: Verdict, *, what: str, remedy: str, **details: Any) -> Gate
         name="GATE_BROKEN" if verdict.outcome == BROKEN else None,
         run=verdict.run, door=verdict.door, outcome=verdict.outcome, rules=[one.rule for one in stopped], keys=keys, **details,
     )  # fmt: skip
+
+
+def of_audit(verdict: Verdict) -> GateFailed | None:
+    """The error of an audit that did not pass: ``GATE_FAILED``, or ``GATE_BROKEN`` with the rules that could not be evaluated, warnings among them."""
+    if verdict.ok:
+        return None
+    remedy = SUITE.format("check") if verdict.outcome == BROKEN else RECORDS
+    what = f"the latest table is as it was, its audit at version {verdict.version} says {verdict.outcome}"
+    return refusal(verdict, what=what, remedy=remedy)

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakelog.cleaning_results import Cleaned
-from lakelog.errors import Conflict, GateFailed, LakelogError
-from lakelog.quality import folder
-from lakelog.quality_results import BROKEN, Verdict
+from lakelog.errors import Conflict, LakelogError
+from lakelog.quality import folder, judgement
 from lakelog.results import Merged
 from lakelog.running_results import DONE, FAILED, NOTHING, SKIPPED
 from lakelog.snapshots import take
@@ -128,18 +127,8 @@ def check(work: Work, tell: Tell) -> Outcome:
     if folder.gating(work.topic.log, "table") is None:
         return Outcome(SKIPPED, why="the topic has no table suite (quality.suites)")
     verdict = work.topic.check()
-    if verdict.ok:
-        return Outcome(DONE, verdict.to_dict())
-    return Outcome(FAILED, verdict.to_dict(), error=_failed(work.topic.name, verdict))
-
-
-def _failed(topic: str, verdict: Verdict) -> GateFailed:
-    rules = [one.rule for one in verdict.findings if one.severity == "critical" and one.outcome in ("failed", BROKEN)]
-    return GateFailed(
-        f"{topic}: the audit of version {verdict.version} says {verdict.outcome}: {', '.join(rules)}. The latest table is as it was; correct the"
-        " records and append them, or restore a snapshot.",
-        name="GATE_BROKEN" if verdict.outcome == BROKEN else "GATE_FAILED", run=verdict.run, rules=rules,
-    )  # fmt: skip
+    error = judgement.of_audit(verdict)
+    return Outcome(DONE if error is None else FAILED, verdict.to_dict(), error=error)
 
 
 # What runs, in this order.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import inspect
 import json
 import subprocess
@@ -20,6 +21,8 @@ from lakelog.job import entry
 from lakelog.job.entry import JobFailed, main, run
 from lakelog.job.parameters import VERBS, parse
 from lakelog.job.verbs import _VERBS
+from lakelog.quality import judgement
+from lakelog.quality_results import Finding, Verdict
 from lakelog.sources.configured import DirectorySource
 from lakelog.sources.kafka_source import KafkaSource
 from lakelog.terminal.settings import Settings
@@ -44,20 +47,30 @@ def cleaned(*stopped: tuple[str, int]) -> Cleaned:
     return Cleaned("orders", False, partitions, 0, 0, 0, 0, 0, None)
 
 
+def verdict(*outcomes: tuple[str, str]) -> Verdict:
+    """What an audit answers that found this of each rule: (severity, outcome)."""
+    findings = [
+        Finding(f"rule_{index}", "expect_rows_to_satisfy", severity, outcome, "it holds", "seen")
+        for index, (severity, outcome) in enumerate(outcomes)
+    ]
+    noon = datetime.datetime(2026, 5, 6, 12, tzinfo=datetime.timezone.utc)
+    return Verdict("f" * 32, "orders", "table", judgement.outcome(findings), findings, "d" * 64, noon, 7)
+
+
 class Topic:
     """Answers every verb; fails as it is told."""
 
     def __init__(self) -> None:
         self.error: Exception | None = None
         self.called: dict[str, Any] = {}
-        self.ok, self.stopped = True, cleaned().failure
+        self.verdict, self.stopped = verdict(), cleaned().failure
 
     def __getattr__(self, verb: str) -> Any:
         def answer(*given: Any, **options: Any) -> Any:
             self.called[verb] = (given, options)
             if self.error:
                 raise self.error
-            return SimpleNamespace(to_json=lambda: json.dumps({"did": verb}), ok=self.ok, failure=self.stopped)
+            return self.verdict if verb == "check" else SimpleNamespace(to_json=lambda: json.dumps({"did": verb}), failure=self.stopped)
 
         return answer
 
@@ -116,9 +129,7 @@ def test_the_entry_point_raises_with_name_and_code(topic: Topic, capsys: pytest.
     with pytest.raises(JobFailed, match=r"^UNEXPECTED \(exit code 1\): ZeroDivisionError: never$") as caught:
         main(["merge", "--topic", "orders"])
     assert caught.value.__cause__ is topic.error
-    topic.error, topic.ok, topic.stopped = None, False, cleaned(("no room", 75)).failure
-    with pytest.raises(JobFailed, match=r"^GATE_FAILED \(exit code 3\): orders: "):
-        main(["check", "--topic", "orders"])
+    topic.error, topic.stopped = None, cleaned(("no room", 75)).failure
     with pytest.raises(JobFailed, match=r"^CONFLICT \(exit code 75\): orders: not every .* partition 0: no room"):
         main(["clean", "--topic", "orders"])
     topic.stopped = cleaned(("other writers were first", 75), ("a file is missing", 70)).failure
@@ -126,9 +137,36 @@ def test_the_entry_point_raises_with_name_and_code(topic: Topic, capsys: pytest.
         main(["clean", "--topic", "orders"])
 
 
+@pytest.mark.parametrize(
+    ("outcomes", "name", "rules"),
+    [
+        (
+            [("critical", "failed"), ("warning", "failed"), ("critical", "passed")],
+            "GATE_FAILED",
+            r"rule_0 \(seen\) failed\. Correct the records",
+        ),
+        ([("critical", "failed"), ("warning", "broken")], "GATE_BROKEN", r"rule_1 \(seen\) could not be evaluated\. Correct the suite"),
+    ],
+)
+def test_an_audit_that_did_not_pass_says_whether_it_failed_or_is_broken(
+    outcomes: list[tuple[str, str]], name: str, rules: str, topic: Topic, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic.verdict = verdict(*outcomes)
+    with pytest.raises(JobFailed, match=rf"^{name} \(exit code 3\): orders: .* audit at version 7 says {name[5:].lower()}: {rules}"):
+        main(["check", "--topic", "orders"])
+    assert run("check", ["--topic", "orders"]) == 3
+    assert [json.loads(line)["outcome"] for line in capsys.readouterr().out.splitlines()] == [name[5:].lower()] * 2
+
+
+def test_an_audit_with_warnings_alone_is_no_failure(topic: Topic, capsys: pytest.CaptureFixture[str]) -> None:
+    topic.verdict = verdict(("warning", "failed"), ("info", "failed"))
+    assert run("check", ["--topic", "orders"]) == 0
+    assert json.loads(capsys.readouterr().out)["outcome"] == "passed"
+
+
 def test_jobs_end_with_the_code_of_the_same_outcome(topic: Topic, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("maintain", ["--topic", "orders"]) == 0
-    topic.ok = False
+    topic.verdict = verdict(("critical", "failed"))
     assert run("check", ["--topic", "orders"]) == 3
     topic.error = Conflict("Another writer won.")
     assert run("maintain", ["--topic", "orders"]) == 75

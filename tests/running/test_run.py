@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from lakelog import Conflict, Damaged, InvalidRequest, Lake
 from lakelog.delta import tables
+from lakelog.quality import judgement
+from lakelog.quality_results import Finding, Verdict
 from lakelog.running import report_files, runs
 from lakelog.running.run import run
 from lakelog.running_results import Run
@@ -99,6 +103,28 @@ def test_runs_over_several_nights(lake: Lake, clock: Clock, tmp_path: Path) -> N
     said = json.loads(found[3]["report"])
     assert (said["run"], said["exit_code"]) == (found[3]["run_id"], 3)
     assert {**said, "recorded": True} == refused.to_dict()
+
+
+@pytest.mark.parametrize(("broken", "name", "rules"), [("passed", "GATE_FAILED", ["positive"]), ("broken", "GATE_BROKEN", ["usual"])])
+def test_the_error_of_an_audit_names_the_rules_that_stop_it(
+    broken: str, name: str, rules: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where one could not be evaluated those, a warning too: it is what is to be mended first."""
+    from lakelog.running import steps
+
+    found = [
+        Finding("positive", "expect_rows_to_satisfy", "critical", "failed", "", "1 of 2 break it"),
+        Finding("usual", "expect_rows_to_satisfy", "warning", broken, "", "no such column"),
+        Finding("small", "expect_rows_to_satisfy", "warning", "failed", "", "2 of 2 break it"),
+    ]
+    said = Verdict("f" * 32, "orders", "table", judgement.outcome(found), found, "d" * 64, datetime.datetime(2026, 5, 6), 7)
+    monkeypatch.setattr(steps.folder, "gating", lambda log, door: door)
+    topic: Any = SimpleNamespace(name="orders", log=None, check=lambda: said)
+    made = steps.check(steps.Work(topic, []), lambda done, of: None)
+    assert made.error is not None
+    assert (made.outcome, made.error.name, made.error.exit_code) == ("failed", name, 3)
+    assert (made.error.details["rules"], made.error.details["run"]) == (rules, said.run)
+    assert (made.report, rules[0] in str(made.error)) == (said.to_dict(), True)
 
 
 def test_a_row_that_cannot_be_written_hides_nothing(lake: Lake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
