@@ -28,6 +28,12 @@ def literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
+def key_text(text: str) -> str:
+    """A key without the JSON object around it; a text without its quotes."""
+    inside = text.removeprefix('{"key":').removesuffix("}") if text.startswith('{"key":') else text
+    return inside.strip('"')
+
+
 def check_topic_name(name: str) -> None:
     """Refuse a name that could not be a table's in every catalog, or that would clash with a table or view of another topic.
 

@@ -29,11 +29,10 @@ from lakelog.log.notes import note
 from lakelog.log.tail import LogEnd, log_end
 from lakelog.model.json_values import plain
 from lakelog.model.log_state import ERASE, Intent
-from lakelog.model.names import TableRef
+from lakelog.model.names import TableRef, key_text
 from lakelog.model.topic_log import TopicLog
 from lakelog.operations import quotes
 from lakelog.quality import quarantine, verdicts
-from lakelog.quality.selection import key_text
 from lakelog.snapshots import maintain, point, registry, take
 from lakelog.snapshots.registry import Entry
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakelog.errors import InvalidConfig, NotReady
 from lakelog.model.config import did_you_mean
+from lakelog.model.names import key_text
 from lakelog.quality import judgement
 from lakelog.quality.rowwise import ROW_WISE
 from lakelog.quality.suites import OWN, Check
@@ -61,7 +62,8 @@ def run(checks: Sequence[Check], rows: DataFrame, *, parameters: Mapping[str, An
         parameters: the values of ``{"$PARAMETER": …}``.
 
     Returns:
-        A finding for each check, in their order.
+        A finding for each check, in their order; with the first keys of groups that repeat, and of rows that a query gives with ``_key``. What
+        Great Expectations has of its own about columns (a maximum, a share, a count) knows no keys.
 
     Cost: one Spark job for the row count and all conditions of `expect_rows_to_satisfy` together; one to three for each other check.
     """
@@ -103,9 +105,10 @@ def _finding(check: Check, found: Any) -> Finding:
     if not found.success and failing and check.condition is not None:
         text = f"{failing} of {checked} break it"
     text += f": {', '.join(examples[:3])}" if examples and not found.success else ""
+    keys = [] if found.success else [key_text(one) for one in (told.get("details") or {}).get("keys", [])]
     return Finding(
         check.name, check.type, check.severity, PASSED if found.success else FAILED, check.description, text[:500],
-        None if checked is None else int(checked), None if failing is None else int(failing),
+        None if checked is None else int(checked), None if failing is None else int(failing), keys,
     )  # fmt: skip
 
 

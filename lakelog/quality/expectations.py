@@ -38,8 +38,14 @@ class RowsViolating(TableMetricProvider):
         return F.count_if(violating), metric_domain_kwargs, {}
 
 
+def _key(frame: Any) -> Any:
+    """The key of a row as text, where the rows have one."""
+    known = "_key" in frame.columns
+    return F.to_json(F.struct(F.col("_key").alias("key"))) if known else F.lit(None).cast("string")
+
+
 class GroupsRepeated(TableMetricProvider):
-    """How many groups of equal columns have several rows, and the first of them."""
+    """How many groups of equal columns have several rows, and of the first of them the columns and keys."""
 
     metric_name = "lakelog.groups_repeated"
     value_keys = ("columns",)
@@ -48,14 +54,17 @@ class GroupsRepeated(TableMetricProvider):
     def _spark(cls, execution_engine, metric_domain_kwargs, metric_value_kwargs, metrics, runtime_configuration):  # type: ignore[no-untyped-def]
         frame = execution_engine.get_domain_records(domain_kwargs=metric_domain_kwargs)
         columns = [F.col(quoted(name)) for name in metric_value_kwargs["columns"]]
-        groups = frame.groupBy(*columns).agg(F.count(F.lit(1)).alias("lakelog_rows")).filter("lakelog_rows > 1")
-        shown = F.to_json(F.struct("*"))
+        low, high = F.min(_key(frame)).alias("lakelog_low"), F.max(_key(frame)).alias("lakelog_high")
+        groups = frame.groupBy(*columns).agg(F.count(F.lit(1)).alias("lakelog_rows"), low, high).filter("lakelog_rows > 1")
+        shown = F.struct(F.to_json(F.struct(*columns, "lakelog_rows")).alias("columns"), "lakelog_low", "lakelog_high")
         found = groups.agg(F.count(F.lit(1)).alias("groups"), F.min(shown).alias("one"), F.max(shown).alias("other")).collect()[0]
-        return {"groups": int(found["groups"]), "first": sorted({one for one in (found["one"], found["other"]) if one is not None})}
+        first = [one for one in (found["one"], found["other"]) if one is not None]
+        keys = {key for one in first for key in (one["lakelog_low"], one["lakelog_high"]) if key is not None}
+        return {"groups": int(found["groups"]), "first": sorted({one["columns"] for one in first}), "keys": sorted(keys)}
 
 
 class QueryRows(TableMetricProvider):
-    """How many rows a query over the batch gives, and the first of them."""
+    """How many rows a query over the batch gives, and the first of them; their keys where the query selects ``_key``."""
 
     metric_name = "lakelog.query_rows"
     value_keys = ("query",)
@@ -69,10 +78,11 @@ class QueryRows(TableMetricProvider):
         try:
             rows = session.sql(metric_value_kwargs["query"].replace("{batch}", quoted(name)))
             count = rows.agg(F.count(F.lit(1))).collect()[0][0]
-            first = [row[0] for row in rows.select(F.to_json(F.struct("*"))).limit(SHOWN).collect()] if count else []
+            first = rows.select(F.to_json(F.struct("*")), _key(rows)).limit(SHOWN).collect() if count else []
         finally:
             session.catalog.dropTempView(name)
-        return {"rows": int(count), "first": first}
+        keys = sorted({row[1] for row in first if row[1] is not None})
+        return {"rows": int(count), "first": [row[0] for row in first], "keys": keys}
 
 
 class ExpectRowsToSatisfy(BatchExpectation):
@@ -105,7 +115,8 @@ class ExpectGroupsToBeUnique(BatchExpectation):
     def _validate(self, metrics: dict[str, Any], runtime_configuration: Any = None, execution_engine: Any = None) -> dict[str, Any]:
         found = metrics["lakelog.groups_repeated"]
         result = {"element_count": int(metrics[ROW_COUNT]), "unexpected_count": found["groups"], "partial_unexpected_list": found["first"]}
-        return {"success": not found["groups"], "result": {**result, "observed_value": f"{found['groups']} groups have several rows"}}
+        result |= {"details": {"keys": found["keys"]}, "observed_value": f"{found['groups']} groups have several rows"}
+        return {"success": not found["groups"], "result": result}
 
 
 class ExpectQueryToReturnNoRows(BatchExpectation):
@@ -120,7 +131,7 @@ class ExpectQueryToReturnNoRows(BatchExpectation):
 
     def _validate(self, metrics: dict[str, Any], runtime_configuration: Any = None, execution_engine: Any = None) -> dict[str, Any]:
         found = metrics["lakelog.query_rows"]
-        result = {"unexpected_count": found["rows"], "partial_unexpected_list": found["first"]}
+        result = {"unexpected_count": found["rows"], "partial_unexpected_list": found["first"], "details": {"keys": found["keys"]}}
         return {"success": not found["rows"], "result": {**result, "observed_value": f"the query gives {found['rows']} rows"}}
 
 

@@ -30,11 +30,10 @@ from lakelog.quality_results import BROKEN, FAILED, QUARANTINED, Finding, Verdic
 from lakelog.results import Appended
 
 REFUSED = "nothing of the batch was written"
-# What to do: of records that would be put aside under another setting, of those that may not be; of a batch as a whole; of a suite; of a requeue.
+# What to do: of records that would be put aside under another setting, of those that may not be; of a batch as a whole; of a requeue.
 ASIDE = "Correct the records, or the suite; with quality.on.failure=quarantine records that break row rules are put aside."
 TOGETHER = "Correct the records, or the suite; a batch on expected offsets is let in or refused as a whole."
 WHOLE = "It is about the batch as a whole, of which no record can be put aside: deliver it anew, or correct the suite."
-SUITE = "Correct the suite, then append again: whether the rule holds is not known."
 REQUEUED = "The records are in the quarantine as before: mend them (a fix, or corrected records), or correct the suite."
 
 
@@ -134,7 +133,7 @@ class AppendGate:
         verdict = self._verdict(findings, found, splits=splits)
         if verdict.ok and self.suite.set_checks:
             rows = conditions.flat_rows(self.log, batch.rows, self.now)
-            findings += engine.run(self.suite.set_checks, rows, parameters=self._parameters(found))
+            findings += engine.run(self.suite.set_checks, rows, parameters=self._parameters(found, splits=splits))
             verdict = self._verdict(findings, found, splits=splits)
         if not verdict.ok:
             raise self._refused(verdict, found)
@@ -193,10 +192,13 @@ class AppendGate:
             says = "every record can be read, has a key and fits the topic"
             observed = f"{found.invalid} of {found.records} are none"
             findings.append(Finding("lakelog_record", "invariant", "critical", QUARANTINED, says, observed, found.records, found.invalid))
-        return findings + [judgement.of_figure(check, self._parameters(found)) for check in self.suite.checks if check.type == FIGURE]
+        return findings + [
+            judgement.of_figure(check, self._parameters(found, splits=splits)) for check in self.suite.checks if check.type == FIGURE
+        ]
 
-    def _parameters(self, found: Screening) -> dict[str, Any]:
-        aside = found.aside
+    def _parameters(self, found: Screening, *, splits: bool) -> dict[str, Any]:
+        """The figures of a batch; where it is let in or refused as a whole nothing is put aside."""
+        aside = found.aside if splits else 0
         share = aside / found.records if found.records else 0.0
         return {"records": found.records - aside, "quarantined": aside, "quarantined_share": share, "now": as_datetime(self.now)}
 
@@ -225,7 +227,7 @@ class AppendGate:
     def _remedy(self, verdict: Verdict) -> str:
         """What is to be done about a batch that was refused."""
         if verdict.of(BROKEN):
-            return SUITE
+            return judgement.SUITE.format("append")
         if self.requeue:
             return REQUEUED
         stopped = {one.rule for one in verdict.of(FAILED)}

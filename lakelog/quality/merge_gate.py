@@ -1,7 +1,9 @@
 """The gate before the latest table: the winners that a merge is about to write, and what the merge would do to the table, are judged as a whole.
 
-A failure leaves silver as it was and names the keys. The remedies: append corrected records and merge again, since winners change with what is
-appended; or accept the run's failures with a reason, which lets through exactly what was refused.
+A failure leaves silver as it was and names the first keys that it concerns: those that break a rule about rows, that a delete or a drop takes
+away, of groups that repeat, of rows that a query gives with ``_key``. A figure that only counts, and Great Expectations' own about columns, have
+none. The remedies: append corrected records and merge again, since winners change with what is appended; or accept the run's failures with a
+reason, which lets through exactly what was refused.
 """
 
 from __future__ import annotations
@@ -16,11 +18,11 @@ from lakelog.errors import InvalidRequest, LakelogError, Refused
 from lakelog.latest import silver
 from lakelog.latest.merge import Span
 from lakelog.latest.upsert import Winners
+from lakelog.model.names import key_text
 from lakelog.model.records import as_datetime
 from lakelog.model.row_rules import RowRules, bit, counted, judged
 from lakelog.model.topic_log import TopicLog
 from lakelog.quality import conditions, engine, judgement, verdicts
-from lakelog.quality.selection import key_text
 from lakelog.quality.suites import FIGURE, Suite
 from lakelog.quality_results import ACCEPTED, FAILED, Finding, Verdict
 from lakelog.results import Merged
@@ -109,9 +111,11 @@ class MergeGate:
         )  # fmt: skip
         if not self.verdict.ok:
             verdicts.record(self.log, self.verdict, now=self.now)
-            accept = "" if outcome != FAILED else f", or accept it: merge(accept='{self.verdict.run}', reason=…)"
+            remedy = judgement.SUITE.format("merge")
+            if outcome == FAILED:
+                remedy = f"Append corrected records and merge again, or accept it: merge(accept='{self.verdict.run}', reason=…)."
             raise judgement.refusal(
-                self.verdict, what="the latest table is as it was", remedy=f"Append corrected records and merge again{accept}.",
+                self.verdict, what="the latest table is as it was", remedy=remedy,
                 from_offsets=self.verdict.from_offsets, to_offsets=self.verdict.to_offsets,
             )  # fmt: skip
 
@@ -139,15 +143,15 @@ class MergeGate:
         findings = []
         for index, check in enumerate(self.suite.row_checks):
             found = judgement.of_rows(check, checked=rows - broken.get(check.beside, 0), failing=broken[check.name], aside=False)
-            found = replace(found, keys=self._keys(rules, winners, bit(index))) if found.outcome == FAILED else found
+            if found.outcome == FAILED:
+                breaking = judged(winners.rows, self.log.types, rules, self.now).filter(bit(index))
+                found = replace(found, keys=_first(breaking))
             findings.append(found)
         for check in self.suite.checks:
             if check.type == FIGURE:
                 found = judgement.of_figure(check, figures)
-                about = "delete" in str(check.kwargs["figure"]) or "drop" in str(check.kwargs["figure"])
-                findings.append(
-                    replace(found, keys=self._keys(rules, winners, self._goes(winners))) if found.outcome == FAILED and about else found
-                )
+                about = any(word in str(check.kwargs["figure"]) for word in ("delete", "drop", "live_after"))
+                findings.append(replace(found, keys=_first(self._gone(winners))) if found.outcome == FAILED and about else found)
         if self.suite.set_checks:
             flat = conditions.flat_rows(self.log, winners.rows, self.now)
             findings += engine.run(self.suite.set_checks, flat, parameters={**figures, "now": as_datetime(self.now)})
@@ -186,13 +190,23 @@ class MergeGate:
         shares = {"deleted_share": gone / before if before else 0.0, "drop_share": dropped / before if before else 0.0}
         return {**figures, "deleted": gone, "live_before": before, "live_after": after, **shares}
 
-    def _keys(self, rules: RowRules, winners: Winners, which: Column) -> list[str]:
-        """The first keys that a rule concerns, as JSON."""
-        from pyspark.sql import functions as F
+    def _gone(self, winners: Winners) -> DataFrame:
+        """The keys that the merge takes out of the table; where it is computed anew those that it shows and the new one does not."""
+        if not winners.anew:
+            return winners.rows.filter(self._goes(winners))
+        try:
+            shown = silver.rows(self.log)
+        except LakelogError:
+            return winners.rows.limit(0)
+        return shown.filter("NOT tombstone").join(winners.rows.filter("NOT tombstone"), ["partition", "key"], "left_anti")
 
-        rows: DataFrame = judged(winners.rows, self.log.types, rules, self.now).filter(which)
-        shown = rows.select(F.to_json(F.struct("key")).alias("key")).orderBy("key").limit(KEYS)
-        return [key_text(row["key"]) for row in shown.collect()]
+
+def _first(rows: DataFrame) -> list[str]:
+    """The first keys of rows, as JSON. Cost: one small Spark job."""
+    from pyspark.sql import functions as F
+
+    shown = rows.select(F.to_json(F.struct("key")).alias("key")).orderBy("key").limit(KEYS)
+    return [key_text(row["key"]) for row in shown.collect()]
 
 
 def _live(log: TopicLog, *, lost: bool) -> int:

@@ -13,8 +13,8 @@ from lakelog.latest import silver
 from lakelog.latest.progress import progress
 from lakelog.log import bronze, extent
 from lakelog.log.tail import LogEnd
+from lakelog.model.names import key_text
 from lakelog.model.topic_log import TopicLog
-from lakelog.quality.selection import key_text
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

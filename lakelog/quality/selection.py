@@ -190,9 +190,3 @@ def _packed(old: Column, kind: DataType, touched: Mapping[str, str]) -> Column:
     for column in fields.values():
         any_set = any_set | column.isNotNull()
     return F.when(any_set, F.struct(*[column.alias(name) for name, column in fields.items()]))
-
-
-def key_text(text: str) -> str:
-    """A key without the JSON object around it; a text without its quotes."""
-    inside = text.removeprefix('{"key":').removesuffix("}") if text.startswith('{"key":') else text
-    return inside.strip('"')
