@@ -12,6 +12,7 @@ from lakelog.errors import InvalidRequest
 from lakelog.page import charts, growth
 from lakelog.page.charts import octets
 from lakelog.page.overview import Overview, TopicView
+from lakelog.quality.pages import POLICY
 from lakelog.running import report_files
 
 # So many runs and verdicts have a row, and runs a bar.
@@ -37,7 +38,6 @@ figure { margin: .6rem 0; } figcaption { font-weight: 600; font-size: .95rem; } 
 @media (max-width: 30rem) { .drawings { grid-template-columns: 1fr; } }
 @media print { h2 { break-before: page; } }
 """
-POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def write(path: str, shown: Overview) -> None:

@@ -24,6 +24,8 @@ code { font: .9em ui-monospace, "DejaVu Sans Mono", monospace; overflow-wrap: an
 .critical { border: 1px solid #7d1616; color: #7d1616; } .warning { border: 1px solid #8a6100; color: #8a6100; }
 .info { border: 1px solid #46505e; color: #46505e; }
 """
+# Nothing is fetched and nothing runs, whatever the texts of others hold.
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def page(topic: str, verdicts: Sequence[Verdict]) -> str:
@@ -39,7 +41,8 @@ def page(topic: str, verdicts: Sequence[Verdict]) -> str:
     body = "".join(_run(one) for one in verdicts) or "<p>There are no verdicts yet.</p>"
     title = f"Verdicts of {_text(topic)}"
     return (
-        f"<!doctype html>\n<html lang='en'><head><meta charset='utf-8'><title>{title}</title><style>{STYLE}</style></head><body>"
+        f"<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>"
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"><title>{title}</title><style>{STYLE}</style></head><body>'
         f"<h1>{title}</h1><p>{len(verdicts)} runs, newest first. A rule that could not be evaluated is <b>broken</b>: nobody knows whether"
         f" it holds.</p>"
         f"<table><thead>{head}</thead><tbody>{runs}</tbody></table>{body}</body></html>\n"
@@ -52,7 +55,7 @@ def _run(one: Verdict) -> str:
     severity = {"critical": 0, "warning": 1, "info": 2}
     findings = sorted(one.findings, key=lambda found: (order.get(found.outcome, 9), severity.get(found.severity, 9), found.rule))
     rows = "".join(_rule(found) for found in findings)
-    facts = [f"door {one.door}", f"{one.at:%Y-%m-%d %H:%M:%S} UTC", f"suite <code>{_text(one.suite[:12])}</code>"]
+    facts = [f"door {_text(one.door)}", f"{one.at:%Y-%m-%d %H:%M:%S} UTC", f"suite <code>{_text(one.suite[:12])}</code>"]
     facts += [f"version {one.version}"] * (one.version is not None)
     facts += [f"accepted run <code>{_text((one.accepts or '')[:12])}</code>: {_text(one.reason or '')}"] * (one.accepts is not None)
     head = _head("outcome", "severity", "rule", "what holds", "observed", "checked", "failing")

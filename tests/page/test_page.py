@@ -14,6 +14,8 @@ from lakelog.errors import Damaged, InvalidRequest
 from lakelog.page import charts, growth, page
 from lakelog.page.overview import Overview, Reader, SnapshotLife, TopicView
 from lakelog.page.table_reader import Commit
+from lakelog.quality import pages
+from lakelog.quality_results import Finding, Verdict
 from lakelog.status_results import CleaningStatus, PartitionStatus, TopicStatus
 
 UTC = datetime.timezone.utc
@@ -68,7 +70,7 @@ class Looked(html.parser.HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.found.append((tag, dict(attrs)))
-        if tag not in ("meta", "br"):
+        if tag not in ("meta", "br", "wbr"):
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -81,8 +83,8 @@ class Looked(html.parser.HTMLParser):
         self.words.append(data)
 
 
-def test_the_page_fetches_nothing_and_runs_nothing() -> None:
-    text = page.page(shown())
+def looked_at(text: str) -> Looked:
+    """A page that fetches nothing and runs nothing, and whose elements are closed and known apart."""
     looked = Looked()
     looked.feed(text)
     assert looked.open == []
@@ -98,6 +100,12 @@ def test_the_page_fetches_nothing_and_runs_nothing() -> None:
     ]
     ids = [attributes["id"] for _, attributes in looked.found if "id" in attributes]
     assert len(ids) == len(set(ids))
+    return looked
+
+
+def test_the_page_fetches_nothing_and_runs_nothing() -> None:
+    text = page.page(shown())
+    looked = looked_at(text)
     said = " ".join(looked.words)
     assert said.count("<script src=//evil>") > 10
     for words in ("overdue for 60 s", "2 tombstones due", "2 MB → 1 kB", "for ever", "by retention", "no longer", "DAMAGED", "90 s"):
@@ -108,6 +116,30 @@ def test_the_page_fetches_nothing_and_runs_nothing() -> None:
     assert len(drawings) == 7 and all(one["role"] == "img" and (one["aria-label"] or "").startswith("orders") for one in drawings)
     assert page.page(shown()) == text, "the same lake gives the same page"
     assert len(text) < 250_000
+
+
+def test_the_page_of_verdicts_fetches_nothing_and_runs_nothing() -> None:
+    """Whatever rules, records and reasons are called."""
+    found = [
+        Finding(HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE, 9, 5, [HOSTILE, "k"]),
+        Finding("fine", "expect_rows_to_satisfy", "critical", "passed", "it holds", "", 9, 0),
+    ]
+    verdicts = [
+        Verdict(f"{HOSTILE}{index}", HOSTILE, HOSTILE, HOSTILE, found, HOSTILE, day(index), 3, 9, reason=HOSTILE, accepts=HOSTILE)
+        for index in range(2)
+    ]
+    text = pages.page(HOSTILE, verdicts)
+    looked = looked_at(text)
+    said = " ".join(looked.words)
+    # Per run: its line's door and outcome; outcome, run, door and reason of its heading; its rule's outcome, severity, name, type, description,
+    # observation and key. And the title, twice.
+    assert said.count("<script src=//evil>") == 2 * 13 + 2
+    assert [value for tag, one in looked.found for name, value in one.items() if tag == "a" and name == "href"] == [
+        f"#{one.run}" for one in verdicts
+    ]
+    for table in re.findall(r"<table>.*?</table>", text, re.DOTALL):
+        assert {row.count("<td") + row.count("<th>") for row in table.split("<tr>")[1:]} == {table.count("<th>")}, table
+    assert "There are no verdicts yet." in looked_at(pages.page("orders", [])).words
 
 
 def test_a_lake_without_topics_and_a_topic_without_runs(tmp_path: Path) -> None:
