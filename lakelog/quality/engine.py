@@ -102,6 +102,8 @@ def _finding(check: Check, found: Any) -> Finding:
     observed = told.get("observed_value")
     examples = [str(one) for one in told.get("partial_unexpected_list") or []][:SHOWN]
     text = "" if observed is None else str(observed)
+    if observed is None and failing is None and not found.success:
+        text = "there is no value to look at"
     if not found.success and failing and check.condition is not None:
         text = f"{failing} of {checked} break it"
     text += f": {', '.join(examples[:3])}" if examples and not found.success else ""
