@@ -111,3 +111,36 @@ def test_great_expectations_is_imported_when_a_suite_has_something_for_it_and_no
         "assert not [name for name in sys.modules if name.startswith('great_expectations')]\n"
     )
     subprocess.run([sys.executable, "-c", text], cwd=ROOT, check=True)
+
+
+IMPORTED = """
+import sys
+from pathlib import Path
+from lakelog import Lake, local_session
+from tests.quality.folders import rows, stock, write
+
+def loaded():
+    return sorted({name.split(".")[0] for name in sys.modules if name.startswith("great_expectations")})
+
+folder = Path(sys.argv[1])
+spark = local_session("imports", master="local[1]", memory="1g", config={"spark.sql.shuffle.partitions": "1"})
+lake = Lake(spark, str(folder / "lake"))
+free = lake.create_topic("free", key="STRING", value="INT")
+suites = write(folder / "suites", "gated", append=[rows("positive", "value > 0")], merge=[rows("any", "true")])
+config = {"quality.suites": suites, "quality.on.failure": "quarantine"}
+gated = lake.create_topic("gated", key="STRING", value="INT", config=config)
+for topic in (free, gated):
+    topic.append([{"key": "a", "value": 1}])
+    topic.merge()
+print("ROWS", gated.append([{"key": "b", "value": 2}, {"key": "c", "value": -1}]).quarantined, loaded())
+write(folder / "suites", "gated", append=[stock("expect_column_max_to_be_between", column="value", max_value=9)])
+print("SETS", gated.append([{"key": "c", "value": 1}]).records, loaded())
+spark.stop()
+"""
+
+
+@pytest.mark.long
+def test_an_append_without_rules_about_the_whole_imports_nothing_of_great_expectations(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", IMPORTED, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False)
+    said = [line for line in done.stdout.splitlines() if line.startswith(("ROWS", "SETS"))]
+    assert said == ["ROWS 1 []", "SETS 1 ['great_expectations']"], done.stdout + done.stderr
