@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakelog import LogIncomplete, OffsetOutOfRange, Position, Refused
+from lakelog import Damaged, LogIncomplete, OffsetOutOfRange, Position, Refused
 from tests.readers.test_reading import orders, put, seen
 from tests.snapshots.test_snapshots import DAY
 from tests.tables import versions
@@ -161,6 +161,44 @@ def test_a_kept_snapshot_holds_the_log_until_its_keep_ends(lake: Lake, clock: Cl
     assert [one.name for one in topic.snapshots()] == ["old", "new"], "not expired yet, and no longer kept"
     assert (topic.truncate("new", dry_run=True).blockers, topic.truncate("new").records) == ([], 2)
     assert topic.start().offsets == {0: 2}
+
+
+@pytest.mark.long
+def test_a_log_that_no_snapshot_covers_is_not_cut_off_further(lake: Lake) -> None:
+    """What went cannot be made up for, unless the policy has `delete`; a new snapshot of a latest table that is sound heals it."""
+    topic = orders(lake, 1)
+    for name in ("low", "high"):
+        put(topic, (0, name, "1"))
+        topic.snapshot(name, keep="0 days")
+    topic.truncate("high")
+    assert topic.delete_snapshot("high").warning is not None
+    put(topic, (0, "c", "1"))
+    before = versions(lake.root, topic.name)
+    for dry_run in (True, False):
+        with pytest.raises(
+            Damaged, match="partition 0 starts at offset 2, its records from 0 on are gone, and no snapshot holds them"
+        ) as damaged:
+            topic.truncate("low", dry_run=dry_run)
+        assert damaged.value.details == {"expected": 0, "actual": 2}
+    assert versions(lake.root, topic.name) == before
+    gone = (
+        "partition 0: the log starts at 2, and no snapshot holds what is gone: silver cannot be proved. Take a snapshot of it, if it is sound:"
+        " what is merged from then on can be proved again"
+    )
+    found = topic.verify()
+    assert (found.problems, found.keys, found.unproved) == ([gone], 0, None)
+
+    topic.configure({"cleanup.policy": "compact,delete"})
+    found = topic.verify()
+    assert (found.problems, found.keys) == ([], 0) and found.unproved is not None and "starts at 2" in found.unproved
+    assert topic.truncate("low").records == 0, "it has nothing below that snapshot"
+    topic.configure({"cleanup.policy": None})
+    topic.snapshot("healed")
+    found = topic.verify()
+    assert (found.problems, found.keys, found.unproved) == ([], 3, None) and "healed" in str(found.base)
+    assert topic.truncate("low").records == 0
+    assert topic.truncate("healed").records == 1
+    assert live(topic) == {(0, "low", "1"), (0, "high", "1"), (0, "c", "1")}
 
 
 @pytest.mark.long
