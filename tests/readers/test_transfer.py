@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from lakelog import Damaged, InvalidRequest, Lake, NotFound, Topic
+from lakelog import Damaged, FencedEpoch, InvalidRequest, Lake, NotFound, Position, Topic
+from lakelog.log.tail import log_end
 from lakelog.transfer import load, manifest
 from tests.conftest import NOON, Clock
 from tests.laws import topics
@@ -57,6 +58,43 @@ def test_an_import_is_the_original_under_another_root(spark: SparkSession, tmp_p
         model.append(batch)
     topics.same(imported, model, topics.silver(imported), topics.wanted(model))
     assert imported.verify().problems == [] and imported.verify().base is not None
+
+
+@pytest.mark.long
+def test_a_later_epoch_and_log_start_are_the_same_in_an_import(lake: Lake, tmp_path: Path) -> None:
+    """Offsets 0 to 2 are of epoch 0, as were 3 and 4, which a restore cut away; from 3 on they are of epoch 1. The log begins at 1."""
+    topic = lake.create_topic("t", key="STRING", value="STRING", partitions=2)
+    put(topic, a="1")
+    topic.snapshot("begin")
+    put(topic, b="1", c="1")
+    topic.snapshot("s")
+    put(topic, x="1", y="1")
+    topic.restore("s")
+    topic.truncate("begin")
+    put(topic, d="1")
+    topic.merge()
+    put(topic, a="2")
+    exported = topic.export(tmp_path / "out", "s")
+    assert (exported.starts, exported.ends, exported.records) == ({0: 3, 1: 0}, {0: 5, 1: 0}, 2)
+    imported = Lake(lake.spark, str(tmp_path / "two"), clock=lake.clock).import_topic(tmp_path / "out")
+
+    states = [{index: tail.state for index, tail in log_end(one.log).tails.items()} for one in (topic, imported)]
+    assert [{index: state.epochs for index, state in one.items()} for one in states] == [{0: ((0, 0), (1, 3)), 1: ((1, 0),)}] * 2
+    assert [(one.status().epoch, one.start().offsets[0]) for one in (topic, imported)] == [(1, 1), (1, 3)]
+    for offset, epoch, answer, back in (
+        (3, 0, "VALID", None), (4, 0, "DIVERGING", 3), (5, 0, "DIVERGING", 3), (4, 1, "VALID", None), (5, 1, "VALID", None),
+    ):  # fmt: skip
+        for one in (topic, imported):
+            found = one.validate(Position({0: offset, 1: 0}, epoch))
+            assert (found.answer, found.position and found.position.offsets[0]) == (answer, back), f"{one.root}: {offset} of epoch {epoch}"
+    for one in (topic, imported):
+        read = one.read(since=Position({0: 3, 1: 0}, 0))
+        assert [(row["offset"], row["key"], row["epoch"]) for row in read.records.collect()] == [(3, "d", 1), (4, "a", 1)]
+        with pytest.raises(FencedEpoch):
+            one.append([{"key": "z", "value": "1"}], epoch=0)
+        one.merge()
+    assert live(imported) == live(topic) == {"a": "2", "b": "1", "c": "1", "d": "1"}
+    assert imported.verify().problems == []
 
 
 def test_an_export_that_is_not_whole_is_not_imported(spark: SparkSession, tmp_path: Path) -> None:
