@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakelog import Refused
+from lakelog import GateFailed, Refused
 from tests.conftest import Clock
 from tests.latest.test_git_history import TYPES, _history, _trees
 from tests.quality.folders import rows, stock, write
+from tests.tables import versions
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from lakelog import Lake, Topic
 
 Record = dict[str, Any]
@@ -55,8 +58,8 @@ DAMAGES: list[tuple[Callable[[Record], None], set[str]]] = [
 OF_TOMBSTONES = 4
 
 
-def damaged(records: list[Record], chance: random.Random) -> tuple[list[Record], dict[int, set[str]]]:
-    """A history with one record in a hundred damaged, the ways in turn, and which (line to the rules it breaks).
+def damaged(records: list[Record], chance: random.Random) -> tuple[list[Record], dict[int, int]]:
+    """A history with one record in a hundred damaged, the ways in turn, and which (line to the way, of `DAMAGES`).
 
     Records that share key and time with another are left out: which of them is the latest depends on the order of arrival by definition.
     """
@@ -67,17 +70,16 @@ def damaged(records: list[Record], chance: random.Random) -> tuple[list[Record],
     count = max(len(records) // 100, 2 * len(DAMAGES))
     chosen = chance.sample(live, count)
     deletes = chance.sample(dead, min(len(dead), count // len(DAMAGES)))
-    found, wrong = list(records), dict[int, set[str]]()
+    found, wrong = list(records), dict[int, int]()
     for number, line in enumerate(chosen):
         way = number % len(DAMAGES)
         if way == OF_TOMBSTONES:
             if not deletes:
                 continue
             line = deletes.pop()
-        change, rules = DAMAGES[way]
         found[line] = copy.deepcopy(records[line])
-        change(found[line])
-        wrong[line] = rules
+        DAMAGES[way][0](found[line])
+        wrong[line] = way
     return found, wrong
 
 
@@ -110,7 +112,10 @@ def test_a_damaged_history_is_put_aside_and_comes_back_in_its_right_order(
     by_time = {row["time"]: None for row in topic.quarantined().select("time").distinct().orderBy("time").collect()}
     begin = dict(zip(by_time, starts, strict=True))
     aside = topic.quarantined().select("time", "record", "rules").collect()
-    assert {begin[row["time"]] + row["record"]: set(row["rules"]) for row in aside} == wrong
+    assert {begin[row["time"]] + row["record"]: set(row["rules"]) for row in aside} == {
+        line: DAMAGES[way][1] for line, way in wrong.items()
+    }
+    assert set(wrong.values()) == set(range(10)), "each of the ten ways occurred"
     assert (len(aside), topic.ends()) == (len(wrong), {0: len(records) - len(wrong)})
     topic.merge()
     good = [record for line, record in enumerate(records) if line not in wrong]
@@ -132,6 +137,46 @@ def test_a_damaged_history_is_put_aside_and_comes_back_in_its_right_order(
     assert _trees(topic)[0] == tree([*good, *corrected] if strategy == "offset" else true, strategy)
     if strategy == "header":
         assert _trees(topic)[0] == history.points[-1][1], "git's own tree"
+    if strategy != "offset":
+        plain = lake.create_topic("plain", config={**config, "quality.suites": ""}, **TYPES)
+        appended(plain, true, clock, tmp_path)
+        plain.merge()
+        mine, theirs = held(lake, topic), held(lake, plain)
+        assert (mine.count(), mine.exceptAll(theirs).count(), theirs.exceptAll(mine).count()) == (len({one["key"] for one in true}), 0, 0)
+
+
+def held(lake: Lake, topic: Topic) -> DataFrame:
+    """All that a latest table says of each key, of its deletes too, but where in the log it stands."""
+    said = "key, commit, blob, mode, _timestamp"
+    return lake.sql(f"SELECT {said}, false AS deleted FROM {topic.name} UNION ALL SELECT {said}, true FROM {topic.name}_deleted")
+
+
+@pytest.mark.long
+def test_a_copy_of_a_record_is_a_new_record_and_a_rule_about_the_whole_refuses_it(lake: Lake, clock: Clock, tmp_path: Path) -> None:
+    """No rule about single records sees it: the copy flows, and nothing of the latest table changes. Groups that must be unique refuse the batch."""
+    records = _history("requests").records[:40]
+    twice = [*records[:20], records[7], *records[20:], records[7]]
+    config = {"quality.suites": write(tmp_path / "suites", "history", append=RULES), "quality.on.failure": "quarantine"}
+    topic = lake.create_topic("history", config=config, **TYPES)
+    assert topic.append(twice[:20]).quarantined == 0
+    assert topic.append(twice).quarantined == 0
+    assert topic.ends() == {0: 62}
+    topic.merge()
+    expected = tree([*twice[:20], *twice], "offset")
+    assert _trees(topic)[0] == expected
+    once = {
+        "type": "expect_groups_to_be_unique",
+        "kwargs": {"name": "once", "columns": ["key", "_timestamp", "commit"]},
+        "description": "once",
+    }
+    write(tmp_path / "suites", "history", append=[*RULES, once])
+    before = versions(lake.root, "history")
+    with pytest.raises(GateFailed) as error:
+        topic.append(twice)
+    assert (error.value.details["rules"], error.value.details["keys"]) == (["once"], [records[7]["key"]])
+    assert "once (1 groups have several rows: " in str(error.value)
+    assert (versions(lake.root, "history"), topic.quarantined().count()) == (before, 0)
+    assert topic.append(records).records == 40, "a copy in another batch is beside what the rule sees"
 
 
 def tree(records: list[Record], strategy: str) -> dict[str, str]:
