@@ -13,6 +13,7 @@ import pytest
 from deltalake import DeltaTable
 
 from jobs import run
+from lakelog.native.stores import use_settings
 from lakelog.running import holder
 from lakelog.running.holder import Holder
 from lakelog.running.interrupt import Interrupted
@@ -80,6 +81,7 @@ def test_a_wrong_configuration(
     ],
 )
 def test_a_lake_that_only_spark_writes(place: str, why: str) -> None:
+    use_settings({})
     assert not_begun(place, "orders", Interrupted(signal.SIGTERM), clock=lambda: 0).recorded == why
 
 
