@@ -194,6 +194,7 @@ def test_a_snapshot_taken_before_a_clean_is_restored_after_it(lake: Lake) -> Non
     assert topic.verify().problems == []
 
 
+@pytest.mark.long
 def test_the_command_and_the_job_close_idle_segments_and_tell_what_goes(
     lake: Lake, cli: Callable[..., Answer], capsys: pytest.CaptureFixture[str]
 ) -> None:
