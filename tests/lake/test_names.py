@@ -108,6 +108,7 @@ def test_a_topic_is_never_created_over_what_is_not_lakelogs(schema: str, lake: L
     assert mine.topics() == ["fine"]
 
 
+@pytest.mark.long
 def test_a_catalog_is_read_by_spark_without_a_word(
     schema: str, lake: Lake, cli: Callable[..., Answer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

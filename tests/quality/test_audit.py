@@ -33,6 +33,7 @@ def outcomes(verdict: Verdict) -> dict[str, str]:
     return {one.rule: one.outcome for one in verdict.findings if one.outcome != "passed"}
 
 
+@pytest.mark.long
 def test_a_merge_beside_an_audit_changes_nothing_of_what_it_says(
     lake: Lake, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

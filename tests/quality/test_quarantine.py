@@ -44,6 +44,7 @@ def answer(lake: Lake, cli: Callable[..., Answer], tmp_path: Path, monkeypatch: 
     return cli
 
 
+@pytest.mark.long
 def test_records_are_listed_by_the_time_at_which_they_were_put_there(
     lake: Lake, tmp_path: Path, clock: Clock, answer: Callable[[str], Answer]
 ) -> None:

@@ -61,6 +61,7 @@ def test_the_table_has_a_row_for_each_rule_and_one_for_the_verdict(lake: Lake, t
     assert {row["description"] for rule, row in found.items() if rule in ("positive", "usual")} == {"positive", "usual"}
 
 
+@pytest.mark.long
 def test_the_digest_of_a_suite_is_that_of_its_files(lake: Lake, tmp_path: Path, clock: Clock) -> None:
     """Equal while the files are, wherever they lie; another one after an edit of the topic's or of the default suite, then undone."""
     topic, digests = gated(lake, tmp_path, RULES[0]), list[str]()
