@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from lakelog.cleaning.plan import Segment
@@ -39,23 +39,27 @@ SMALL = 8 << 20
 
 @dataclass(frozen=True)
 class Drops:
-    """What goes from a segment, by reason, in records; octets that go; the last offset that goes; of the deletes that the log must not be read
-    without, expired tombstones and superseded barriers, the last one's (-1: none); the octets by reason."""
+    """What goes from a segment, by reason, in records and in octets; the last offset that goes; of the deletes that the log must not be read
+    without, expired tombstones and superseded barriers, the last one's (-1: none)."""
 
     superseded: int = 0
     expired: int = 0
     unkeyed: int = 0
-    octets: int = 0
-    last: int = -1
-    last_delete: int = -1
     superseded_octets: int = 0
     expired_octets: int = 0
     unkeyed_octets: int = 0
+    last: int = -1
+    last_delete: int = -1
 
     @property
     def records(self) -> int:
         """All of them."""
         return self.superseded + self.expired + self.unkeyed
+
+    @property
+    def octets(self) -> int:
+        """Of all of them."""
+        return self.superseded_octets + self.expired_octets + self.unkeyed_octets
 
 
 def drops(
@@ -109,13 +113,15 @@ def _counted(
         joined.filter(goes).groupBy("partition", "segment")
         .agg(
             *[F.count_if(one).alias(name) for name, one in reasons.items()],
-            F.sum("octets").alias("octets"), F.max("offset").alias("last"),
-            F.coalesce(F.max(F.when(expired | (superseded & F.col("barrier")), F.col("offset"))), F.lit(-1)).alias("last_delete"),
             *[F.coalesce(F.sum(F.when(one, F.col("octets"))), F.lit(0)).alias(f"{name}_octets") for name, one in reasons.items()],
+            F.max("offset").alias("last"),
+            F.coalesce(F.max(F.when(expired | (superseded & F.col("barrier")), F.col("offset"))), F.lit(-1)).alias("last_delete"),
         )
     )  # fmt: skip
     with tables.door(log.table):
-        return {(row["partition"], row["segment"]): Drops(*(int(row[place]) for place in range(2, 11))) for row in found.collect()}
+        return {
+            (row["partition"], row["segment"]): Drops(**{one.name: int(row[one.name]) for one in fields(Drops)}) for row in found.collect()
+        }
 
 
 def rewrite(log: TopicLog, rows: DataFrame, end: LogEnd, partition: int, segments: Sequence[Segment], *, all_below: bool, now: int) -> int:
