@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from lakelog.delta import tables
 from lakelog.log.rows import RECORD_COLUMNS
-from lakelog.model import widening
 from lakelog.model.names import TableRef, quoted
 from lakelog.model.records import Types, flat_columns
+from lakelog.model.widening import shaped_in_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,19 +29,11 @@ QUERY = re.compile(
 )
 
 
-def _columns(types: Types, have: DataType | None = None) -> list[str]:
-    """The SELECT list of a row shown to people; ``have`` is the type that values have in a version of the table, where it is known."""
-    value = types.value if have is None else have
-
-    def shown_as(side: str, field: str) -> str:
-        if side == "key" or value.simpleString() == types.value.simpleString():
-            return f"{side}.{quoted(field)}" if field else quoted(side)
-        if not field:
-            return widening.shaped_in_sql(quoted(side), value, types.value)
-        return widening.field_in_sql(side, field, value, types.value)
-
-    named = [(shown_as(side, field), quoted(name)) for name, side, field in flat_columns(types.key, types.value)]
-    shown = [one if one == name else f"{one} AS {name}" for one, name in named]
+def _columns(types: Types) -> list[str]:
+    """The SELECT list of a row shown to people."""
+    shown = [
+        f"{side}.{quoted(field)} AS {quoted(name)}" if field else quoted(side) for name, side, field in flat_columns(types.key, types.value)
+    ]
     return [*shown, "partition AS _partition", "offset AS _offset", "timestamp AS _timestamp", "version AS _version"]
 
 
@@ -66,8 +58,11 @@ def selects(
 
     ``have``: the type of the values there, where it may be an older one; they are shown in the type that the topic has now.
     """
-    columns, log = ", ".join(_columns(types, have)), ", ".join(quoted(name) for name in RECORD_COLUMNS)
-    held = f"FROM {silver.sql()}{'' if version is None else f' VERSION AS OF {version}'} WHERE bucket > -1"
+    columns, log = ", ".join(_columns(types)), ", ".join(quoted(name) for name in RECORD_COLUMNS)
+    table = f"{silver.sql()}{'' if version is None else f' VERSION AS OF {version}'}"
+    if have is not None:
+        table = f"(SELECT * EXCEPT (value), {shaped_in_sql('value', have, types.value)} AS value FROM {table})"  # noqa: S608
+    held = f"FROM {table} WHERE bucket > -1"
     records = f"FROM {bronze.sql()} WHERE segment > -1 AND partition > -1 AND control IS NULL"
     live, gone, of_log = names(topic)
     return {  # every name in them is quoted

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lakelog.errors import InvalidConfig
 from lakelog.model.names import quoted
@@ -84,12 +84,11 @@ def shaped_in_sql(column: str, have: DataType, want: DataType) -> str:
         return column
     if not (isinstance(have, StructType) and isinstance(want, StructType)):
         return f"CAST({column} AS {ddl(want)})"
-    fields = ", ".join(f"{field_in_sql(column, name, have, want)} AS {quoted(name)}" for name in want.names)
-    return f"CASE WHEN {column} IS NOT NULL THEN struct({fields}) END"
-
-
-def field_in_sql(column: str, name: str, have: Any, want: Any) -> str:
-    """A field of `shaped_in_sql`, of values of the STRUCT ``have`` in the STRUCT ``want``; NULL where they have none."""
-    if name not in have.names:
-        return f"CAST(NULL AS {ddl(want[name].dataType)})"
-    return shaped_in_sql(f"{column}.{quoted(name)}", have[name].dataType, want[name].dataType)
+    fields = [
+        shaped_in_sql(f"{column}.{quoted(field.name)}", have[field.name].dataType, field.dataType)
+        if field.name in have.names
+        else f"CAST(NULL AS {ddl(field.dataType)})"
+        for field in want.fields
+    ]
+    named = ", ".join(f"{field} AS {quoted(name)}" for field, name in zip(fields, want.names, strict=True))
+    return f"CASE WHEN {column} IS NOT NULL THEN struct({named}) END"
