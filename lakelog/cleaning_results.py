@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +39,11 @@ class SegmentCleaning(Result):
         return self.superseded + self.expired + self.unkeyed
 
 
+def still_overdue_ms(partition: Mapping[str, Any]) -> int:
+    """``overdue_ms`` of a partition (`PartitionCleaning`, as a dict), where it is not cleaned: it was not selected, or its cleaning stopped."""
+    return int(partition["overdue_ms"]) if partition["error"] is not None or not partition["selected"] else 0
+
+
 @dataclass(frozen=True)
 class PartitionCleaning(Result):
     """A partition: selected or not and why, its first dirty offset before and after, its log start before and after, and what goes.
@@ -65,11 +70,6 @@ class PartitionCleaning(Result):
     blocked_by: list[str] = field(default_factory=list)
     error: str | None = None
     error_code: int | None = None
-
-    @property
-    def still_overdue_ms(self) -> int:
-        """``overdue_ms``, where it is not cleaned: it was not selected, or its cleaning stopped."""
-        return self.overdue_ms if self.error is not None or not self.selected else 0
 
     def total(self, name: str) -> int:
         """A count over the segments."""

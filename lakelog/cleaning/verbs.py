@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lakelog.cleaning import clean, explain, retention
 from lakelog.cleaning.receipt import receipt
 from lakelog.cleaning.roll import is_old, roll, rolled
-from lakelog.cleaning_results import Cleaned, Erased, Explained, RecordsDeleted, Rolled, WhatIf
+from lakelog.cleaning_results import Cleaned, Erased, Explained, RecordsDeleted, Rolled, WhatIf, still_overdue_ms
 from lakelog.delta.table_properties import PREFIX
 from lakelog.errors import Conflict, InvalidRequest
 from lakelog.inputs.keys import named
@@ -137,9 +137,9 @@ class CleaningVerbs:
         for index, error in errors.items():
             LOGGER.warning("%s: partition %d was not cleaned: %s", self.name, index, error)
         for one in done.partitions:
-            if one.still_overdue_ms:
+            if overdue := still_overdue_ms(vars(one)):
                 told = "%s: compaction of partition %d is overdue for %d s (max.compaction.lag.ms), and was not done: %s"
-                LOGGER.warning(told, self.name, one.partition, one.still_overdue_ms // 1000, one.error or one.reason)
+                LOGGER.warning(told, self.name, one.partition, overdue // 1000, one.error or one.reason)
         return done
 
     def _require_rule(self, log: TopicLog, state: Progress) -> None:

@@ -8,6 +8,7 @@ import re
 import tempfile
 from pathlib import Path
 
+from lakelog.cleaning_results import still_overdue_ms
 from lakelog.errors import InvalidRequest
 from lakelog.running_results import DONE, Run
 
@@ -83,10 +84,7 @@ def metrics(made: Run, before: str = "") -> str:
 def _overdue_ms(made: Run) -> list[int]:
     """For how long the partitions that were not cleaned are overdue, at most; nothing of a run that did not come to its clean."""
     reports = [one.report for one in made.steps if one.step == "clean" and isinstance(one.report, dict) and "partitions" in one.report]
-    return [
-        max((one["overdue_ms"] for one in report["partitions"] if one["error"] is not None or not one["selected"]), default=0)
-        for report in reports
-    ]
+    return [max(map(still_overdue_ms, report["partitions"]), default=0) for report in reports]
 
 
 def _success(text: str, labels: str) -> float | None:
