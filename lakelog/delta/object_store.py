@@ -52,16 +52,21 @@ def unarbitrated(root: str, told: Callable[[str], str | None], environment: Mapp
     scheme = scheme_of(root)
     if "/" not in root or scheme not in S3_SCHEMES or environment.get("DATABRICKS_RUNTIME_VERSION"):
         return ""
-    store = log_store(root, told)
-    if store and not UNSAFE.search(store):
+    if _arbitrating(root, told):
         return ""
-    which = store.rpartition(".")[2] or "Delta's default LogStore"
+    which = log_store(root, told).rpartition(".")[2] or "Delta's default LogStore"
     return f"{scheme}:// with {which} cannot arbitrate two writers: commits can be lost. {REMEDY.format(scheme=scheme)}"
 
 
 def log_store(root: str, told: Callable[[str], str | None]) -> str:
     """The class of the LogStore that is named for a root; empty where none is."""
     return told(f"spark.delta.logStore.{scheme_of(root)}.impl") or ""
+
+
+def _arbitrating(root: str, told: Callable[[str], str | None]) -> str:
+    """The LogStore that is named for a root, without its package, where it arbitrates two writers; empty where none does."""
+    store = log_store(root, told)
+    return "" if UNSAFE.search(store) else store.rpartition(".")[2]
 
 
 def only_spark_writes(spark: SparkSession, root: str) -> str:
@@ -73,8 +78,8 @@ def only_spark_writes(spark: SparkSession, root: str) -> str:
         return ""
     if os.environ.get("DATABRICKS_RUNTIME_VERSION") or ".connect." in type(spark).__module__:
         return "what commits to S3 for a session elsewhere is not known here"
-    store = log_store(root, lambda name: setting(spark, name))
-    return f"{store.rpartition('.')[2]} does not see what delta-rs commits to S3" if store and not UNSAFE.search(store) else ""
+    store = _arbitrating(root, lambda name: setting(spark, name))
+    return f"{store} does not see what delta-rs commits to S3" if store else ""
 
 
 def warn_of_two_writers(spark: SparkSession, table: TableRef) -> None:
