@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jobs.clean import main
 from lakelog import Lake, Merged, Topic
-from lakelog.cleaning import dropping
-from lakelog.errors import Conflict, InvalidRequest, LogIncomplete, OffsetOutOfRange, Refused
+from lakelog.errors import LogIncomplete, OffsetOutOfRange
 from tests.conftest import NOON, Answer, Clock
-from tests.native.damages import data_files
 from tests.tables import versions
 
 DAY = 86_400_000
@@ -107,73 +104,6 @@ def test_a_cleaned_log_gives_the_same_table_and_shrinks_to_winners_and_the_activ
     assert topic.verify().problems == []
 
 
-def test_old_segments_go_by_retention_unless_somebody_needs_them(lake: Lake, clock: Clock) -> None:
-    topic = lake.create_topic("t", config={"cleanup.policy": "delete", "retention.ms": str(DAY)})
-    topic.append([{"key": None, "value": b"1"}, {"key": b"b", "value": b"1"}])
-    topic.roll()
-    clock.tick(2 * DAY)
-    topic.append([{"key": b"c", "value": b"1"}])
-    topic.merge()
-
-    dry = topic.clean(dry_run=True)
-    assert [(one.from_start, one.to_start) for one in dry.partitions] == [(0, 2)]
-    status = topic.status()
-    assert (status.partitions[0].log_start_offset, status.cleaning.past_retention_bytes) == (0, 3)
-    assert status.cleaning.to_clean == "3 octets past retention"
-    done = topic.clean()
-    for one in (dry, done):
-        assert (one.records, one.past_retention, one.octets_before, one.octets_after) == (0, 2, 5, 2)
-        assert [(part.base, part.end, part.past_retention) for part in one.partitions[0].segments] == [(0, 2, 2), (2, 3, 0)]
-    assert topic.status().cleaning.past_retention_bytes == 0
-    verified = topic.verify()
-    assert (verified.ok, verified.keys, verified.share) == (True, 0, 0.0), "nothing stands for what is gone"
-    assert "was not recomputed. Take a snapshot" in verified.unproved
-    assert "could not be recomputed" in topic.repair().done[0]
-    topic.snapshot("base")
-    topic.append([{"key": b"d", "value": b"1"}])
-    topic.merge()
-    assert (topic.verify().keys, topic.verify().unproved) == (3, None), "from the snapshot on all is proved"
-    assert "no other snapshot holds" in topic.delete_snapshot("base", dry_run=True).warning
-
-    assert [row["offset"] for row in topic.read().collect()] == [2, 3]
-    assert topic.status().partitions[0].log_start_offset == 2
-    assert set(latest(topic)) == {b"b", b"c", b"d"}, "the latest table stays"
-    with pytest.raises(OffsetOutOfRange):
-        topic.read(offset=0).collect()
-
-
-def test_delete_records_moves_the_log_start_and_refuses_what_it_must(lake: Lake) -> None:
-    topic = lake.create_topic("t", config={"cleanup.policy": "compact,delete"})
-    topic.append([{"key": b"%d" % number, "value": b"1"} for number in range(5)])
-    topic.merge()
-    before = versions(lake.root, "t")
-    with pytest.raises(OffsetOutOfRange):
-        topic.delete_records(0, 6)
-    with pytest.raises(OffsetOutOfRange):
-        topic.delete_records(0, -2)
-    with pytest.raises(InvalidRequest, match="no partition 1"):
-        topic.delete_records(1, 0)
-    with pytest.raises(InvalidRequest, match="max_bytes"):
-        topic.clean(max_bytes=0)
-    assert versions(lake.root, "t") == before
-
-    planned = topic.delete_records(0, 3, dry_run=True)
-    assert (planned.records, planned.from_offset, planned.to_offset, topic.start().offsets[0]) == (3, 0, 3, 0)
-    assert (topic.delete_records(0, 3).records, topic.delete_records(0, 2).to_offset) == (3, 3)
-    assert [row["offset"] for row in topic.read().collect()] == [3, 4]
-    assert len(latest(topic)) == 5
-
-    kept = topic.snapshot("monday", keep="90 days")
-    topic.append([{"key": b"x", "value": b"1"}])
-    with pytest.raises(Refused) as refused:
-        topic.delete_records(0, -1)
-    assert refused.value.name == "LOG_HELD", kept
-    topic.configure({"cleanup.policy": "compact"})
-    with pytest.raises(Refused) as policy:
-        topic.delete_records(0, -1)
-    assert policy.value.name == "POLICY_VIOLATION"
-
-
 @pytest.mark.long
 def test_a_snapshot_taken_before_a_clean_is_restored_after_it(lake: Lake) -> None:
     topic = lake.create_topic("t", config=AT_ONCE)
@@ -257,71 +187,6 @@ def test_what_is_appended_between_the_merge_and_the_clean_is_not_taken_for_super
     topic.merge()
     assert latest(topic) == {b"a": 6, b"k3": 3, b"k4": 5, b"k5": 7}
     assert topic.verify().problems == []
-
-
-@pytest.mark.long
-def test_a_partition_that_could_not_be_cleaned_counts_as_it_still_is(lake: Lake, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    topic = lake.create_topic("t", partitions=2, config={**AT_ONCE, "segment.bytes": 14})
-    both = [(b"a", b"1" * 20), (b"a", b"2" * 20), (b"d", None), (b"e", b"3" * 20)]
-    for key, value in both:
-        topic.append([{"key": key, "value": value, "partition": partition} for partition in (0, 1)])
-    topic.clean()
-    topic.append([{"key": b"e", "value": b"4" * 20, "partition": partition} for partition in (0, 1)])
-    topic.append([{"key": b"z", "value": b"5" * 20, "partition": partition} for partition in (0, 1)])
-    clock.now += DAY
-    planned = topic.plan_cleaning()
-    assert (planned.records, planned.expired) == (4, 2), "of each partition an earlier e, and the tombstone"
-    rewrite = dropping.rewrite
-
-    def stopped(log: Any, rows: Any, end: Any, partition: int, *given: Any, **more: Any) -> int:
-        if partition == 1:
-            raise Conflict("Another writer was first.")
-        return rewrite(log, rows, end, partition, *given, **more)
-
-    monkeypatch.setattr(dropping, "rewrite", stopped)
-    done = topic.clean()
-    failed = done.partitions[1]
-    assert (failed.error, failed.to_dirty, failed.total("dropped")) == ("Another writer was first.", failed.from_dirty, 0)
-    assert (done.records, done.expired) == (2, 1)
-    assert done.octets_before == planned.octets_before
-    assert done.octets_before - done.octets_after == (planned.octets_before - planned.octets_after) // 2
-    monkeypatch.undo()
-    again = topic.clean()
-    assert (again.records, again.expired, again.octets_before, again.octets_after) == (2, 1, done.octets_after, planned.octets_after)
-
-
-@pytest.mark.long
-def test_a_partition_that_cannot_be_read_is_named_and_the_others_are_cleaned(lake: Lake, clock: Clock) -> None:
-    config = {
-        **AT_ONCE,
-        "segment.bytes": 14,
-        "cleanup.policy": "compact,delete",
-        "retention.ms": 9 * DAY,
-        "compaction.strategy": "timestamp",
-    }
-    topic = lake.create_topic("t", partitions=2, config={**config, "delete.retention.ms": 0, "tombstone.version.retention.ms": 1})
-    for key, value in [(b"a", b"1" * 20), (b"a", b"2" * 20), (b"d", None), (b"e", b"3" * 20)]:
-        topic.append([{"key": key, "value": value, "partition": partition, "timestamp": clock.now} for partition in (0, 1)])
-    topic.clean()
-    clock.tick(1)
-    (closed,) = data_files(Path(lake.root, "t", "bronze", "partition=0", "segment=1"))
-    closed.write_bytes(b"garbage")
-    planned = topic.plan_cleaning(force=True)
-    done = topic.clean(force=True)
-    assert {**planned.to_dict(), "dry_run": False} == done.to_dict()
-    failed, cleaned = done.partitions
-    assert (failed.selected, failed.reason, failed.segments, failed.error_code) == (False, "error", [], 70)
-    assert closed.name in str(failed.error)
-    assert (cleaned.error, cleaned.reason, cleaned.total("expired"), done.records, done.expired) == (None, "forced", 1, 1, 1)
-    assert done.failure is not None and (done.failure.exit_code, "partition 0: " in str(done.failure)) == (70, True)
-    assert done.metrics["uncleanable-partitions-count"] == 1
-    log = topic.read().filter("partition = 1").select("offset", "key").collect()
-    assert [(row["offset"], bytes(row["key"])) for row in log] == [(1, b"a"), (3, b"e")]
-    assert [row["_partition"] for row in topic.deleted().collect()] == [0], "its tombstone waits for the clean that can read the log"
-    clock.tick(DAY)
-    again = topic.clean(force=True)
-    # Whether the log still holds a record of the key is asked of all partitions at once: what is due stays until that can be answered.
-    assert (again.forgotten, again.partitions[0].reason) == (0, "error")
 
 
 @pytest.mark.long

@@ -6,13 +6,82 @@ import pytest
 
 from lakelog import Lake
 from lakelog.delta import table_properties
-from lakelog.errors import OffsetOutOfRange
+from lakelog.errors import InvalidRequest, OffsetOutOfRange, Refused
+from tests.cleaning.test_cleaning import latest as offsets_of
 from tests.conftest import Clock
 from tests.races.operations.snapshots import at_snapshot, named
 from tests.races.operations.state import LATER, MERGED, WAITING, appended, holds, latest, wanted
 from tests.snapshots.test_cut_off import run as cut_off
+from tests.tables import versions
 
 DAY = 86_400_000
+
+
+def test_old_segments_go_by_retention_unless_somebody_needs_them(lake: Lake, clock: Clock) -> None:
+    topic = lake.create_topic("t", config={"cleanup.policy": "delete", "retention.ms": str(DAY)})
+    topic.append([{"key": None, "value": b"1"}, {"key": b"b", "value": b"1"}])
+    topic.roll()
+    clock.tick(2 * DAY)
+    topic.append([{"key": b"c", "value": b"1"}])
+    topic.merge()
+
+    dry = topic.clean(dry_run=True)
+    assert [(one.from_start, one.to_start) for one in dry.partitions] == [(0, 2)]
+    status = topic.status()
+    assert (status.partitions[0].log_start_offset, status.cleaning.past_retention_bytes) == (0, 3)
+    assert status.cleaning.to_clean == "3 octets past retention"
+    done = topic.clean()
+    for one in (dry, done):
+        assert (one.records, one.past_retention, one.octets_before, one.octets_after) == (0, 2, 5, 2)
+        assert [(part.base, part.end, part.past_retention) for part in one.partitions[0].segments] == [(0, 2, 2), (2, 3, 0)]
+    assert topic.status().cleaning.past_retention_bytes == 0
+    verified = topic.verify()
+    assert (verified.ok, verified.keys, verified.share) == (True, 0, 0.0), "nothing stands for what is gone"
+    assert "was not recomputed. Take a snapshot" in verified.unproved
+    assert "could not be recomputed" in topic.repair().done[0]
+    topic.snapshot("base")
+    topic.append([{"key": b"d", "value": b"1"}])
+    topic.merge()
+    assert (topic.verify().keys, topic.verify().unproved) == (3, None), "from the snapshot on all is proved"
+    assert "no other snapshot holds" in topic.delete_snapshot("base", dry_run=True).warning
+
+    assert [row["offset"] for row in topic.read().collect()] == [2, 3]
+    assert topic.status().partitions[0].log_start_offset == 2
+    assert set(offsets_of(topic)) == {b"b", b"c", b"d"}, "the latest table stays"
+    with pytest.raises(OffsetOutOfRange):
+        topic.read(offset=0).collect()
+
+
+def test_delete_records_moves_the_log_start_and_refuses_what_it_must(lake: Lake) -> None:
+    topic = lake.create_topic("t", config={"cleanup.policy": "compact,delete"})
+    topic.append([{"key": b"%d" % number, "value": b"1"} for number in range(5)])
+    topic.merge()
+    before = versions(lake.root, "t")
+    with pytest.raises(OffsetOutOfRange):
+        topic.delete_records(0, 6)
+    with pytest.raises(OffsetOutOfRange):
+        topic.delete_records(0, -2)
+    with pytest.raises(InvalidRequest, match="no partition 1"):
+        topic.delete_records(1, 0)
+    with pytest.raises(InvalidRequest, match="max_bytes"):
+        topic.clean(max_bytes=0)
+    assert versions(lake.root, "t") == before
+
+    planned = topic.delete_records(0, 3, dry_run=True)
+    assert (planned.records, planned.from_offset, planned.to_offset, topic.start().offsets[0]) == (3, 0, 3, 0)
+    assert (topic.delete_records(0, 3).records, topic.delete_records(0, 2).to_offset) == (3, 3)
+    assert [row["offset"] for row in topic.read().collect()] == [3, 4]
+    assert len(offsets_of(topic)) == 5
+
+    kept = topic.snapshot("monday", keep="90 days")
+    topic.append([{"key": b"x", "value": b"1"}])
+    with pytest.raises(Refused) as refused:
+        topic.delete_records(0, -1)
+    assert refused.value.name == "LOG_HELD", kept
+    topic.configure({"cleanup.policy": "compact"})
+    with pytest.raises(Refused) as policy:
+        topic.delete_records(0, -1)
+    assert policy.value.name == "POLICY_VIOLATION"
 
 
 @pytest.mark.long
