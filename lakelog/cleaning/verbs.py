@@ -21,7 +21,7 @@ from lakelog.model.topic_log import TopicLog
 from lakelog.operations import erase as operation
 from lakelog.operations.erase import Target
 from lakelog.operations.truncate import Held
-from lakelog.results import Merged
+from lakelog.results import Merged, SnapshotDeleted
 from lakelog.snapshots import keeping
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class CleaningVerbs:
         def uuid(self) -> str: ...  # noqa: D102
         def refresh(self) -> None: ...  # noqa: D102
         def merge(self) -> Merged: ...  # noqa: D102
+        def expire_snapshots(self) -> list[SnapshotDeleted]: ...  # noqa: D102
         def _ready(self, *, pin: bool = False) -> LogEnd: ...
         def _held(self) -> Held: ...
 
@@ -210,8 +211,8 @@ class CleaningVerbs:
 
         For data that must not be kept, such as a person's. Records of the key in every partition go, whatever their version; offsets, order and the
         log's end stay. Snapshots that are kept by name, copies, and the newest become tables of their own without the key. The files that
-        held it stay for time travel until their retention is over: ``held`` says where and until when. Call it again then: it removes them, and the
-        receipt is ``complete``. So do commit files in ``_delta_log`` that hold the key as the least or greatest of a file, until Delta removes them.
+        held it stay for time travel until their retention is over: ``held`` says where and until when. Call it again then: it removes them, with
+        the snapshots whose time is over. Commit files in ``_delta_log`` with the key as least or greatest of a file stay until Delta removes them.
         What checks observed and the messages of errors may quote any record: these texts go from all verdicts and reports of the topic, whichever key
         it is; counts, rules and names stay. No restore, import or requeue in this lake brings old records of the key back: a list of digests
         (``_lakelog/erased``) is consulted by each. New records of the key are taken as any others.
@@ -254,6 +255,7 @@ class CleaningVerbs:
             end = self._ready(pin=True)
         else:
             raise Conflict(f"{self.name}: other writers were first again and again. Nothing was erased; try again later.")
+        self.expire_snapshots()
         keeping.follow(self.log, self.config, now=self.clock())
         operation.vacuum(self.log, self._ready(pin=True))
         done = receipt(self.log, wanted, target, found, dry_run=False, now=self.clock())
@@ -298,10 +300,8 @@ class CleaningVerbs:
         return explain.what_if(self._under(config), self.log, log_end(self.log, pin=True))
 
     def _under(self, settings: Mapping[str, Any] | None) -> TopicLog:
-        if not settings:
-            return self.log
         own = {name: self._stored[PREFIX + name] for name in SETTINGS if PREFIX + name in self._stored}
-        return explain.under(self.log, own, settings, self.lake_defaults())
+        return explain.under(self.log, own, settings, self.lake_defaults()) if settings else self.log
 
 
 def _checked(max_bytes: int | None) -> None:
