@@ -210,17 +210,16 @@ class CleaningVerbs:
         """Remove a key for good: from the log, the latest table, the quarantine, kept snapshots, verdicts, reports of runs; gives a receipt.
 
         For data that must not be kept, such as a person's. Records of the key in every partition go, whatever their version; offsets, order and the
-        log's end stay. Snapshots that are kept by name, copies, and the newest become tables of their own without the key. The files that
-        held it stay for time travel until their retention is over: ``held`` says where and until when. Call it again then: it removes them, with
-        the snapshots whose time is over. Commit files in ``_delta_log`` with the key as least or greatest of a file stay until Delta removes them.
-        What checks observed and the messages of errors may quote any record: these texts go from all verdicts and reports of the topic, whichever key
-        it is; counts, rules and names stay. No restore, import or requeue in this lake brings old records of the key back: a list of digests
-        (``_lakelog/erased``) is consulted by each. New records of the key are taken as any others.
+        log's end stay. Snapshots that are kept by name, copies, and the newest become tables of their own without the key; those whose time is over
+        are removed. Old files hold it for time travel until their retention is over, commit files in ``_delta_log``, of which it is the least or
+        greatest key, until Delta removes them: ``held`` says where and until when. Called again then, it removes the old files, and the receipt is
+        ``complete``. What checks observed and the messages of errors may quote any record: these texts go from all verdicts and reports of the topic,
+        whichever key it is; counts, rules and names stay. No restore, import or requeue in this lake brings old records of the key back: a list of
+        digests (``_lakelog/erased``) is consulted by each. New records of the key are taken as any others. (SEMANTICS L55)
 
         Readers that keep up are not told: append a delete of the key first, where they are to see it go. Readers behind the log's end in a partition
         that held the key begin anew from the latest table (OFFSET_OUT_OF_RANGE). Not searched: directories of exports, input files, files of reports
-        (``--report``), copies that others made, rows of the quarantine that are no records (``unread``), topics that were imported from this one
-        before. (SEMANTICS L55)
+        (``--report``), copies made by others, rows of the quarantine that are no records (``unread``), topics imported from this one before.
 
         Args:
             key: as a record would have it; of a STRUCT a dict of all its fields.
@@ -234,8 +233,8 @@ class CleaningVerbs:
             Refused: the ordering rule is not the one silver was made under (RULE_CHANGED): merge with ``rebuild`` first, it needs the whole log.
             Conflict: other writers were first again and again. What was begun is finished by the next writing command.
 
-        Cost: the key column of all tables and of their old files is read once before and once after; the files that hold the key are written
-        again, snapshots that hold it copied. Appends wait meanwhile. Then VACUUM of the topic's tables and of the lake's verdicts and runs.
+        Cost: the key column of all tables and of their old files is read once before and once after; the files that hold the key are written again,
+        snapshots that hold it copied. Appends wait meanwhile. Then `expire_snapshots`, and VACUUM of the topic's tables, verdicts and runs.
         """
         end = self._ready(pin=True)
         wanted = named(self.spark, key, self.log.types.key)
@@ -300,8 +299,10 @@ class CleaningVerbs:
         return explain.what_if(self._under(config), self.log, log_end(self.log, pin=True))
 
     def _under(self, settings: Mapping[str, Any] | None) -> TopicLog:
+        if not settings:
+            return self.log
         own = {name: self._stored[PREFIX + name] for name in SETTINGS if PREFIX + name in self._stored}
-        return explain.under(self.log, own, settings, self.lake_defaults()) if settings else self.log
+        return explain.under(self.log, own, settings, self.lake_defaults())
 
 
 def _checked(max_bytes: int | None) -> None:
