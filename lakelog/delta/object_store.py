@@ -52,9 +52,10 @@ def unarbitrated(root: str, told: Callable[[str], str | None], environment: Mapp
     scheme = scheme_of(root)
     if "/" not in root or scheme not in S3_SCHEMES or environment.get("DATABRICKS_RUNTIME_VERSION"):
         return ""
-    if _arbitrating(root, told):
+    store = log_store(root, told)
+    if _arbitrates(store):
         return ""
-    which = log_store(root, told).rpartition(".")[2] or "Delta's default LogStore"
+    which = store.rpartition(".")[2] or "Delta's default LogStore"
     return f"{scheme}:// with {which} cannot arbitrate two writers: commits can be lost. {REMEDY.format(scheme=scheme)}"
 
 
@@ -63,10 +64,9 @@ def log_store(root: str, told: Callable[[str], str | None]) -> str:
     return told(f"spark.delta.logStore.{scheme_of(root)}.impl") or ""
 
 
-def _arbitrating(root: str, told: Callable[[str], str | None]) -> str:
-    """The LogStore that is named for a root, without its package, where it arbitrates two writers; empty where none does."""
-    store = log_store(root, told)
-    return "" if UNSAFE.search(store) else store.rpartition(".")[2]
+def _arbitrates(store: str) -> bool:
+    """Whether a LogStore, as `log_store` gives it, lets one of two writers win on S3; Delta's default does not."""
+    return bool(store) and not UNSAFE.search(store)
 
 
 def only_spark_writes(spark: SparkSession, root: str) -> str:
@@ -78,8 +78,8 @@ def only_spark_writes(spark: SparkSession, root: str) -> str:
         return ""
     if os.environ.get("DATABRICKS_RUNTIME_VERSION") or ".connect." in type(spark).__module__:
         return "what commits to S3 for a session elsewhere is not known here"
-    store = _arbitrating(root, lambda name: setting(spark, name))
-    return f"{store} does not see what delta-rs commits to S3" if store else ""
+    store = log_store(root, lambda name: setting(spark, name))
+    return f"{store.rpartition('.')[2]} does not see what delta-rs commits to S3" if _arbitrates(store) else ""
 
 
 def warn_of_two_writers(spark: SparkSession, table: TableRef) -> None:
