@@ -13,7 +13,7 @@ from lakelog.cli import running
 from lakelog.errors import InvalidRequest, LakelogError
 from lakelog.terminal import output
 from lakelog.terminal.context import Call, Delimiter, Encoding, Name, said, verb
-from lakelog.terminal.failure import in_cli
+from lakelog.terminal.words import in_cli
 
 
 def append(

@@ -15,8 +15,9 @@ import typer
 from lakelog.errors import UNSUPPORTED_FEATURE, LakelogError, TopicNotFound
 from lakelog.terminal import output, told
 from lakelog.terminal.context import Call, Engine, Name, verb
-from lakelog.terminal.failure import failure, in_cli
+from lakelog.terminal.failure import failure
 from lakelog.terminal.named import messages_of, sources_of
+from lakelog.terminal.words import in_cli
 
 if TYPE_CHECKING:
     from lakelog.lake.lake import Lake
@@ -108,8 +109,8 @@ def _begun(
     from lakelog.model.snapshot_id import keep_ms
     from lakelog.running import report_files
 
-    report_files.require_writable("--report", report)
-    report_files.require_writable("--metrics-file", metrics)
+    report_files.require_writable("report=", report)
+    report_files.require_writable("metrics=", metrics)
     wait_ms = keep_ms(wait, what="--wait") or 0
     sources = sources_of(call.settings(), topic, directories, {}, needed=False)
     return sources, call.lake([topic], writing=True, sources=sources), wait_ms

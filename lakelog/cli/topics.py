@@ -13,8 +13,8 @@ from lakelog.model.config import parse
 from lakelog.model.names import check_topic_name
 from lakelog.terminal import output
 from lakelog.terminal.context import Call, Delimiter, Encoding, Engine, Name, said, verb
-from lakelog.terminal.failure import spoken
 from lakelog.terminal.input import settings_of
+from lakelog.terminal.words import spoken
 
 topics = typer.Typer(help="Create, list, describe, configure, delete topics.", no_args_is_help=True, rich_markup_mode=None)
 lakes = typer.Typer(help="Describe, configure the lake's defaults; upgrade its tables.", no_args_is_help=True, rich_markup_mode=None)

@@ -110,7 +110,7 @@ def header(spark: SparkSession, paths: Sequence[str], options: CsvOptions) -> tu
         names = next(csv.reader([text], delimiter=options.delimiter, strict=True))
     except UnicodeDecodeError as error:
         raise InvalidRequest(
-            f"{src}, line 1: is not {options.encoding} text. Name the encoding (--encoding cp1252, for example)."
+            f"{src}, line 1: is not {options.encoding} text. Name the encoding (encoding='cp1252', for example)."
         ) from error
     except csv.Error as error:
         raise InvalidRequest(f"{src}, line 1: the column names cannot be read: {error}.{_other_delimiter(text, options)}") from error
@@ -135,7 +135,7 @@ def _other_delimiter(text: str, options: CsvOptions) -> str:
     columns, delimiter = max(found, default=(1, ""))
     if columns == 1 or delimiter == options.delimiter:
         return ""
-    return f" It looks like one of {columns} columns with another delimiter. Name it: delimiter={delimiter!r} (--delimiter)."
+    return f" It looks like one of {columns} columns with another delimiter. Name it: delimiter={delimiter!r}."
 
 
 # ---- within Spark's tasks ----
@@ -192,7 +192,7 @@ def records(data: Any, options: SimpleNamespace) -> Iterator[tuple[int, list[str
                 before + 1,
                 [],
                 raw,
-                f"is not {options.encoding} text, here or shortly after: name the encoding (--encoding cp1252, for example)",
+                f"is not {options.encoding} text, here or shortly after: name the encoding (encoding='cp1252', for example)",
             )
             return
         except (OSError, EOFError, ValueError) as error:
@@ -231,7 +231,7 @@ def batch(rows: list[tuple[Any, ...]], options: SimpleNamespace) -> pyarrow.Reco
     try:
         return made()
     except UnicodeEncodeError:
-        says = f"is not {options.encoding} text: name the encoding (--encoding cp1252, for example)"
+        says = f"is not {options.encoding} text: name the encoding (encoding='cp1252', for example)"
         for index, (src, line, *texts) in enumerate(rows):
             if any("\udc80" <= sign <= "\udcff" for text in texts if text for sign in text):
                 rows[index] = (src, line, says, *[None] * (len(texts) - 1))

@@ -112,7 +112,7 @@ def _as_they_are(side: str, kind: DataType) -> Decoded:
 
     if kind.simpleString() not in ("binary", "string"):
         raise InvalidRequest(
-            f"The topic's {side} is {kind.simpleString()}, a message has octets: say how they are decoded, for example --decode {side}=json"
+            f"The topic's {side} is {kind.simpleString()}, a message has octets: say how they are decoded, for example decode={{'{side}': 'json'}}"
             f' (lakelog.toml: decode = {{{side} = "json"}}). Forms: json, debezium, avro:FILE.'
         )
     value, problem = fitted(F.col(side), BinaryType(), kind, side, text=False)

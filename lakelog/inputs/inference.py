@@ -65,12 +65,12 @@ def types_like(
     schema = _schema(spark, source, FileOptions(format, CsvOptions(delimiter, encoding)))
     if "key" in schema.names:
         if key_columns:
-            raise InvalidRequest("The source has a column key: its records have their key already. Leave out the key columns.")
+            raise InvalidRequest("The source has a column key: its records have their key already. Leave out key_columns.")
         _require_known(schema.names, (*RECORD_FIELDS, *KAFKA_FIELDS))
         value = _declared(schema["value"].dataType) if "value" in schema.names else "BINARY"
         return {"key": _declared(schema["key"].dataType), "value": value}
     if not key_columns:
-        raise InvalidRequest(f"Name the columns that are the key (key_columns=, --key-columns). Columns: {', '.join(schema.names)}.")
+        raise InvalidRequest(f"Name the columns that are the key (key_columns=[…]). Columns: {', '.join(schema.names)}.")
     missing = [name for name in key_columns if name not in schema.names]
     if missing:
         hint = did_you_mean(missing[0], schema.names)

@@ -277,8 +277,8 @@ def _guessed_delete(value: Column, flag: Column, columns: list[str]) -> Column:
     if not columns:
         raise InvalidRequest("The file has neither a column value nor a column that flags tombstones: every record would be a delete.")
     says = (
-        'the value is empty: a delete is not guessed. Quote an empty text (""), flag deletes in a column tombstone, or say what means NULL:'
-        " null='' (--null '')"
+        'the value is empty: a delete is not guessed. Quote an empty text (""), flag deletes in a column tombstone,'
+        " or say what means NULL: null=''"
     )
     return F.when(value.isNull() & ~flag, F.lit(says))
 

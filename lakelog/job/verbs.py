@@ -14,6 +14,7 @@ from lakelog.model.snapshot_id import keep_ms
 from lakelog.running.interrupt import Signals
 from lakelog.terminal.named import messages_of, sources_of
 from lakelog.terminal.settings import load, stated_root
+from lakelog.terminal.words import in_cli
 
 if TYPE_CHECKING:
     from lakelog.lake.lake import Lake
@@ -55,11 +56,12 @@ def perform(given: Namespace, signals: Signals | None = None) -> Outcome:
         sources = _sources(given, settings) if given.verb == "append" else []
         return _VERBS[given.verb](Work(given, settings.reading(sources).open_lake(), sources))
     except LakelogError as error:
-        return failed(error)
+        return failed(error, given.topic)
 
 
-def failed(error: LakelogError) -> Outcome:
-    """An error as a report."""
+def failed(error: LakelogError, topic: str | None = None) -> Outcome:
+    """An error as a report, in the words of the command line: a job's parameters are its options."""
+    error = in_cli(error, topic)
     return Outcome(json.dumps(error.to_dict(), default=str), error.exit_code, error.name, str(error))
 
 
@@ -72,7 +74,7 @@ def _run(given: Namespace, signals: Signals) -> Outcome:
         # A defect: whoever mends it needs to know where.
         if isinstance(error, Exception) and not isinstance(error, LakelogError) and signals.received is None:
             traceback.print_exception(error)
-        return signals.as_error(error)
+        return in_cli(signals.as_error(error), given.topic)
 
     files = {"report": given.report, "metrics": given.metrics_file}
     root = stated_root(given.root)

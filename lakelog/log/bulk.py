@@ -78,7 +78,7 @@ def load(
     if whole.conditional and log.config.flag("check.expected.offsets"):
         raise InvalidRequest(
             f"{whole.conditional} records expect an offset, but a bulk load gives the expected offsets itself: leave them out, or append"
-            " without --bulk. Nothing was written."
+            " without load. Nothing was written."
         )
     finished = _finished(log, name, identity, whole.records, now)
     done, found, count = finished.records, finished.chunks, finished.chunks

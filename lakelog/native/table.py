@@ -205,7 +205,7 @@ def _translated(error: Exception, ref: TableRef) -> LakelogError | None:
         return NotReady(f"{ref}: it cannot be read ({first}). Make it readable for the user who runs this, or name another root.")
     if isinstance(error, DeltaError) and BEYOND.search(first) and not MISSING.search(first):
         return NotReady(
-            f"{ref} cannot be read without Spark: {first} Ask with --engine spark, or give the Lake a session.", name=UNSUPPORTED_FEATURE
+            f"{ref} cannot be read without Spark: {first} Give the Lake a session: Lake(spark, root).", name=UNSUPPORTED_FEATURE
         )
     if isinstance(error, (DeltaError, OSError, ValueError)) or type(error).__module__.startswith(("deltalake", "pyarrow", "_internal")):
         return Damaged(f"{ref}: {first}. A file of the table is missing or broken; look at it, or restore the table, before going on.")

@@ -177,7 +177,7 @@ def table_of(root: str) -> TableRef:
 
 def _held(last: Lease, *, waited: bool) -> Conflict:
     since, until = (f"{as_datetime(ms):%Y-%m-%d %H:%M:%S} UTC" for ms in (last.since, last.until))
-    remedy = "Run again later." if waited else "Run again later, or let this one wait (--wait '10 minutes')."
+    remedy = "Run again later." if waited else "Run again later, or let this one wait (wait_ms=600_000)."
     return Conflict(
         f"{last.topic}: another run is under way: {last.holder} holds lease {last.number} since {since}, until {until} if it does not prolong it."
         f" Nothing was done. {remedy}", name=NAME, **last.told(),

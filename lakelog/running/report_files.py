@@ -35,7 +35,7 @@ def require_writable(option: str, file: str | os.PathLike[str] | None) -> None:
         return
     folder = Path(file).absolute().parent
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK) or (Path(file).exists() and not Path(file).is_file()):
-        raise InvalidRequest(f"{option} {file}: it cannot be written there. Nothing was done. Name a file in a folder that can be written.")
+        raise InvalidRequest(f"{option}{file}: it cannot be written there. Nothing was done. Name a file in a folder that can be written.")
 
 
 def write(file: str | os.PathLike[str], text: str) -> None:

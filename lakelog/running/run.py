@@ -98,8 +98,8 @@ def run(
 
     Cost: that of its steps; beside them six small Spark jobs and two commits on the lake's table of runs.
     """
-    report_files.require_writable("--report", report)
-    report_files.require_writable("--metrics-file", metrics)
+    report_files.require_writable("report=", report)
+    report_files.require_writable("metrics=", metrics)
     course, identity, started, begun = _Course(), uuid.uuid4().hex, lake.clock(), time.monotonic()
     signals = signals or Signals()
     error: LakelogError | None = None

@@ -113,18 +113,6 @@ def decoding(said: Mapping[str, str], where: str, folder: Any) -> dict[str, str]
     return found
 
 
-def stated_decoding(text: str, folder: Any) -> dict[str, str]:
-    """``--decode key=json,value=avro:orders.avsc`` as a setting.
-
-    Raises:
-        InvalidConfig: it is written otherwise.
-    """
-    pairs = [one.partition("=") for one in text.split(",")]
-    if any(not equals for _, equals, _ in pairs):
-        raise InvalidConfig(f"--decode {text}: write key=FORM,value=FORM, with the forms json, debezium, avro:FILE.")
-    return decoding({side.strip(): said.strip() for side, _, said in pairs}, "--decode", folder)
-
-
 def _texts(said: Mapping[str, Any], where: str) -> dict[str, str]:
     """A table of texts; of a table within it (TOML's dotted names) the names joined."""
     found: dict[str, str] = {}

@@ -15,7 +15,7 @@ from lakelog.delta.session import setting
 from lakelog.errors import UNSUPPORTED_FEATURE, InvalidRequest, LakelogError, NotReady
 from lakelog.running.interrupt import Signals
 from lakelog.terminal import output
-from lakelog.terminal.failure import in_cli
+from lakelog.terminal.words import in_cli
 
 if TYPE_CHECKING:
     from lakelog.lake.lake import Lake

@@ -18,6 +18,7 @@ from lakelog.errors import GateFailed, InvalidConfig, InvalidRecords, InvalidReq
 from lakelog.inputs.identity import matched
 from lakelog.inputs.refusal import place
 from lakelog.inputs.sources import file_format
+from lakelog.terminal.words import spoken
 
 STDIN = "standard input"
 # How many bad records an error lists.
@@ -83,7 +84,7 @@ def problems_to(file: Path | None) -> Iterator[int]:
     except (InvalidRecords, GateFailed) as error:
         problems = list(error.details.get("problems", ()))
         with file.open("w", encoding="utf-8") as written:
-            written.writelines(f"{place(problem)}: {problem['reason']}\n" for problem in problems)
+            written.writelines(f"{place(problem)}: {spoken(problem['reason'], None)}\n" for problem in problems)
         few = {"records": [problem["record"] for problem in problems[:LISTED]], "problems": problems[:LISTED]}
         error.details = {**error.details, **few}
         error.args = (f"{error} All of them are listed in {file}.",)

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from lakelog.errors import InvalidRequest
+from lakelog.errors import InvalidConfig, InvalidRequest
 
 if TYPE_CHECKING:
     from lakelog.sources.configured import Source
@@ -21,9 +21,21 @@ def messages_of(mirror: bool, decode: str | None) -> dict[str, Any]:
     Raises:
         InvalidConfig: the decoding is not understood.
     """
-    from lakelog.sources.kafka_source import stated_decoding
-
     return {**({"mirror": True} if mirror else {}), **({"decode": stated_decoding(decode, Path.cwd())} if decode else {})}
+
+
+def stated_decoding(text: str, folder: Path) -> dict[str, str]:
+    """``--decode key=json,value=avro:orders.avsc`` as a setting.
+
+    Raises:
+        InvalidConfig: it is written otherwise.
+    """
+    from lakelog.sources.kafka_source import decoding
+
+    pairs = [one.partition("=") for one in text.split(",")]
+    if any(not equals for _, equals, _ in pairs):
+        raise InvalidConfig(f"--decode {text}: write key=FORM,value=FORM, with the forms json, debezium, avro:FILE.")
+    return decoding({side.strip(): said.strip() for side, _, said in pairs}, "--decode", folder)
 
 
 def sources_of(

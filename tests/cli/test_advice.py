@@ -12,14 +12,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakelog import Lake
-from lakelog.terminal.failure import WORDS, spoken
+from lakelog.terminal.words import WORDS, spoken
 from tests.conftest import Answer
 from tests.house.test_house import modules, place
 
 Cli = Callable[..., Answer]
 # How errors speak of Python, which nobody types at a command line: calls, and arguments by name.
 PYTHON = re.compile(
-    r"\b(merge|append|read|latest|verify|topic|configure|create_topic|delete_topic|rebuild)\(|\w_topic\b|\b(rebuild|format|at)="
+    r"\b(merge|append|read|latest|verify|topic|configure|create_topic|delete_topic|rebuild)\(|\w_topic\b"
+    r"|\b(rebuild|format|at|encoding|delimiter|null|key_columns|decode|wait_ms|report|metrics)="
 )
 # What only Python can meet.
 ONLY_PYTHON = ("commit_log", "lake.lake_table")
@@ -51,12 +52,26 @@ def test_no_error_speaks_python_at_the_command_line() -> None:
     told = list(messages())
     assert len(told) > 60
     wrong = [(where, text) for where, text in told if not where.startswith(ONLY_PYTHON[0]) and PYTHON.search(spoken(text, "orders"))]
-    assert not wrong, "say it in lakelog/terminal/failure.py: WORDS"
+    assert not wrong, "say it in lakelog/terminal/words.py: WORDS"
+
+
+def test_no_error_of_python_speaks_of_options() -> None:
+    shells = ("cli.", "job.", "terminal.", "page.", "delta.prerequisites")
+    wrong = []
+    for path, tree in modules():
+        docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        said = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs]
+        if not place(path).startswith(shells):
+            wrong += [(place(path), node.lineno, node.value) for node in said if re.search(r"(?<![\w-])--[a-z]", node.value)]
+    assert not wrong, "say it as Python does, and for the command line in lakelog/terminal/words.py: WORDS"
 
 
 def test_the_dictionary_holds_nothing_that_is_not_said() -> None:
-    source = " ".join(re.sub(r'"\n\s+f?"', "", path.read_text(encoding="utf-8")) for path, _ in modules() if path.stem != "failure")
+    source = " ".join(
+        re.sub(r'"\n\s+f?"', "", path.read_text(encoding="utf-8")) for path, _ in modules() if place(path) != "terminal.words"
+    )
     source += " partitions=0 at='x' expected_offset names partition 0 expected_offset=-2 for partition 0"
+    source += " Name it: delimiter=';' say how they are decoded, for example decode={'value': 'json'} delimiter=x encoding=x"
     source += " Open it with topic('x'), or choose another name merge(accept='4f2a', reason=…)"
     for python, _ in WORDS:
         assert re.search(python.lstrip("^"), source), python

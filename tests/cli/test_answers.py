@@ -205,7 +205,7 @@ def test_what_is_printed_as_csv_can_be_appended_as_it_was(here: Path, cli: Cli) 
     [
         (",id\n0,1\n", "column 1 has no name. pandas writes its index so: write the file with to_csv(…, index=False)"),
         ("id,\n0,1\n", "column 2 has no name."),
-        ('"id";"name"\n1;2\n', "It looks like one of 2 columns with another delimiter. Name it: delimiter=';' (--delimiter)."),
+        ('"id";"name"\n1;2\n', "It looks like one of 2 columns with another delimiter. Name it: --delimiter ';'."),
     ],
 )
 def test_a_first_line_that_is_none_says_what_it_looks_like(here: Path, cli: Cli, text: str, says: str) -> None:

@@ -287,6 +287,15 @@ def test_every_bad_record_is_listed_in_a_file_with_its_place(place: Path, cli: C
     assert (place / "all.txt").read_text() == "standard input, line 1: has no key\n"
     told = json.loads(cli(f"append orders - --json {IN}", "{}\n").out)
     assert (told["problems"][0]["file"], told["problems"][0]["line"]) == ("standard input", 1)
+
+    # A hint within the problem of a record speaks the command line's words, wherever it is read.
+    (place / "latin.csv").write_bytes("key,value\na,1\nb,é\n".encode("cp1252"))
+    hinted = cli(f"append orders latin.csv --problems all.txt --json {IN}")
+    reason = "is not utf-8 text: name the encoding (--encoding cp1252, for example)"
+    told = json.loads(hinted.out)
+    assert (told["problems"][0]["reason"], reason in told["message"]) == (reason, True)
+    assert (place / "all.txt").read_text() == f"{place}/latin.csv, line 3: {reason}\n"
     shutil.rmtree(place / "tmp", ignore_errors=True)
+    (place / "latin.csv").unlink()
     (place / "worse.ndjson").unlink()
     (place / "all.txt").unlink()

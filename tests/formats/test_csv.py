@@ -18,7 +18,7 @@ def test_a_header_that_is_not_of_the_encoding_is_told_as_that() -> None:
     data = io.BytesIO("key,gr\u00f6\u00dfe\n1,2\n".encode("cp1252"))
     found = [row for one in batches("b.csv", data, names=["key", "gr\u00f6\u00dfe"], of="a.csv", options=HOW) for row in one.to_pylist()]
     assert found[0] == {
-        "src": "b.csv", "line": 1, "problem": "is not utf-8 text: name the encoding (--encoding cp1252, for example)", "c0": None, "c1": None,
+        "src": "b.csv", "line": 1, "problem": "is not utf-8 text: name the encoding (encoding='cp1252', for example)", "c0": None, "c1": None,
     }  # fmt: skip
 
 

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent.parent
 FLOORS: dict[str, tuple[str, ...]] = {
     "job": ("parameters", "verbs", "entry"),
     "cli": ("doctor", "demo", "shell", "topics", "snapshots", "quality", "readers", "running", "records", "queries", "main"),
-    "terminal": ("settings", "named", "root", "failure", "input", "progress", "output", "told", "rows", "context"),
+    "terminal": ("words", "settings", "named", "root", "failure", "input", "progress", "output", "told", "rows", "context"),
     "page": ("table_reader", "growth", "overview", "charts", "page"),
     "running": ("interrupt", "steps", "report_files", "runs", "holder", "lease", "provenance", "run"),
     "sources": ("secrets", "kafka_source", "configured", "directory", "table", "offsets", "kafka", "streaming", "append"),

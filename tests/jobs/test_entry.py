@@ -125,6 +125,10 @@ def test_the_entry_point_raises_with_name_and_code(topic: Topic, capsys: pytest.
         main(["merge", "--topic", "orders"])
     assert (caught.value.error, caught.value.exit_code) == ("CONFLICT", 75)
     assert json.loads(capsys.readouterr().out)["retry"] is True
+    topic.error = InvalidRequest("delimiter=';;': it is one character, or run merge(rebuild=True).")
+    with pytest.raises(JobFailed, match=r"--delimiter ';;': it is one character, or run `lakelog merge orders --rebuild`\.$"):
+        main(["merge", "--topic", "orders"])
+    assert json.loads(capsys.readouterr().out)["message"].startswith("--delimiter ';;'")
     topic.error = ZeroDivisionError("never")
     with pytest.raises(JobFailed, match=r"^UNEXPECTED \(exit code 1\): ZeroDivisionError: never$") as caught:
         main(["merge", "--topic", "orders"])

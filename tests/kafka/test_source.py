@@ -202,7 +202,7 @@ def test_messages_are_decoded_into_the_declared_types(lake: Lake, broker: Broker
         create(broker, name)
         produce(broker, name, [Message(0, b'{"order_id": 1}', value, NOON - 1) for value in found])
         topic = lake.create_topic(name, key="order_id BIGINT", value=ORDER)
-        with pytest.raises(InvalidRequest, match="say how they are decoded, for example --decode key=json"):
+        with pytest.raises(InvalidRequest, match="say how they are decoded, for example decode={'key': 'json'}"):
             take(topic, KafkaSource(name, broker.address))
         source = KafkaSource(name, broker.address, decode={"key": "json", "value": form})
         assert take(topic, source).records == len(found)

@@ -80,7 +80,7 @@ def test_texts_written_by_other_programs_come_back_equal(house: Lake, tmp_path_f
 
 def test_a_quoted_empty_field_is_text_and_an_empty_one_is_never_guessed_to_be_a_delete(text: Topic, tmp_path: Path) -> None:
     path = _file(tmp_path / "a.csv", 'key,value\na,1\n"b",""\nc,\n')
-    error = _refused(text, path, "a.csv", "line 4", "a delete is not guessed", "--null ''")
+    error = _refused(text, path, "a.csv", "line 4", "a delete is not guessed", "say what means NULL: null=''")
     assert (error.count, error.problems[0]["line"]) == (1, 4)
     assert _appended(text, path, null="") == [("a", "1", False), ("b", "", False), ("c", None, True)]
     assert _appended(text, path, null="1") == [("a", None, True), ("b", "", False), ("c", "", False)]
@@ -101,7 +101,7 @@ WRONG: dict[str, tuple[str | bytes, tuple[str, ...]]] = {
     "a carriage return that is not quoted": ("key,value\na,1\nb,\r2\n", ("line 3", "quoted")),
     "too few fields": ('key,value\n"a\n",1\nb\nc,3\n', ("line 4", "1 instead of 2")),
     "too many fields": ("key,value\na,1\nb,2,3\n", ("line 3", "3 instead of 2")),
-    "octets that are not UTF-8": (b"key,value\na,1\n\nb,\xe9\nc,3\n", ("line 4", "is not utf-8 text", "--encoding")),
+    "octets that are not UTF-8": (b"key,value\na,1\n\nb,\xe9\nc,3\n", ("line 4", "is not utf-8 text", "encoding='cp1252'")),
 }
 
 
@@ -122,7 +122,7 @@ def test_delimiter_encoding_and_names_are_as_stated_or_a_hint_is_given(text: Top
     assert _appended(text, _file(tmp_path / "b.csv", "key\tvalue\né\t1\n".encode("utf-16")), delimiter="\t", encoding="utf-16") == [
         ("é", "1", False)
     ]
-    _refused(text, semicolons, "another delimiter", "--delimiter", "';'", kind=InvalidRequest)
+    _refused(text, semicolons, "another delimiter", "delimiter=';'", kind=InvalidRequest)
     _refused(text, semicolons, "line 2", "is not utf-8 text", delimiter=";")
     _refused(text, _file(tmp_path / "c.csv", "Key,value\na,1\n"), "The column 'Key' must be called 'key'", kind=InvalidRequest)
     _refused(text, _file(tmp_path / "d.csv", "key, value\na,1\n"), "Did you mean value?", kind=InvalidRequest)

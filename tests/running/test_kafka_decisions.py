@@ -22,7 +22,8 @@ from lakelog.model.mirroring import Mirrored, require_writer
 from lakelog.model.segments import Share, Tail
 from lakelog.sources import offsets, secrets
 from lakelog.sources.configured import of_name, parsed
-from lakelog.sources.kafka_source import KafkaSource, of_uri, stated_decoding
+from lakelog.sources.kafka_source import KafkaSource, of_uri
+from lakelog.terminal.named import stated_decoding
 
 BROKER = {"kafka": "orders", "bootstrap_servers": "broker:9092"}
 SOURCE = KafkaSource("orders", "broker:9092")
@@ -42,7 +43,7 @@ def test_settings() -> None:
     assert source.decode == {"value": "avro:7=/etc/lakelog/v7.avsc;9=/schemas/v9.avsc", "key": "json"}
     assert source.options == {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.jaas.config": "env:JAAS"}
     assert (source.identity, str(source), source.starting_offsets) == ("kafka shop", "kafka://broker:9092/orders", {1: 5})
-    assert stated_decoding("key=json,value=avro:a.avsc", "/here") == {"key": "json", "value": "avro:/here/a.avsc"}
+    assert stated_decoding("key=json,value=avro:a.avsc", Path("/here")) == {"key": "json", "value": "avro:/here/a.avsc"}
     assert of_name("kafka://broker:9092/orders", [source], "/") == (source,)
     assert of_name("kafka://a:1,b:2/orders", [source], "/") == (KafkaSource("orders", "a:1,b:2"),)
 

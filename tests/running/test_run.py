@@ -138,7 +138,7 @@ def test_a_row_that_cannot_be_written_hides_nothing(lake: Lake, monkeypatch: pyt
     made = run(lake, "orders", report=tmp_path / "r.json")
     assert (made.outcome, made.exit_code, made.recorded) == ("done", 0, "OSError: disk full")
     assert rows(lake) == []
-    with pytest.raises(InvalidRequest, match="--metrics-file .* cannot be written there"):
+    with pytest.raises(InvalidRequest, match="metrics=.* cannot be written there"):
         run(lake, "orders", metrics=tmp_path / "nowhere" / "m.prom")
 
 
@@ -189,7 +189,7 @@ def test_one_run_of_a_topic_at_a_time(lake: Lake, clock: Clock, monkeypatch: pyt
         said = refused.error or {}
         assert (said["error"], said["lease"], said["run"], said["retry"]) == ("RUN_IN_PROGRESS", 1, first.run, True)
         assert (said["since"], said["until"]) == ("2023-11-14T22:13:20+00:00", "2023-11-14T22:43:20+00:00")
-    assert "--wait" in within[0].error["message"] and "--wait" not in within[1].error["message"]  # type: ignore[index]
+    assert "(wait_ms=600_000)" in within[0].error["message"] and "wait_ms" not in within[1].error["message"]  # type: ignore[index]
     # Twenty minutes in, it took a longer one.
     table = lease.table_of(lake.root)
     assert lease.newest(lake.spark, table, "orders").until == clock.now + lease.LEASE_MS  # type: ignore[union-attr]
