@@ -11,6 +11,7 @@ import random
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
@@ -94,6 +95,11 @@ KINDS = (
     Kind("column", Rule("column", columns=(0, 1), barriers=True), _COLUMN, value="v BIGINT, w STRING"),
     Kind("column-one", Rule("column", columns=(0,)), _ONE, value="v BIGINT, w STRING"),
 )
+# Where all six take half an hour: the two that differ most in the long suite, the others in the soak.
+KINDS_BY_SUITE = [
+    pytest.param(kind, id=str(kind), marks=pytest.mark.long if kind.name in ("header-barriers", "column") else pytest.mark.soak)
+    for kind in KINDS
+]
 
 
 def dice() -> st.SearchStrategy[random.Random]:

@@ -29,6 +29,9 @@ class Choice:
         self.whole = [case for case in self.runnable if not case.passed_over]
         light = [case for case in self.runnable if not {step["do"] for step in case.steps} & support.LONG_VERBS]
         self.quick = self.runnable if folder else covering(light, cost)
+        others = [case for case in self.runnable if case not in self.quick]
+        self.long = covering(others, cost, times=2, beside=self.quick)
+        self.rest = [case for case in others if case not in self.long]
         self.complete = folder is not None
 
 
@@ -45,15 +48,15 @@ def _choice(config: pytest.Config) -> Choice:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One test per case."""
     if "case" in metafunc.fixturenames:
-        metafunc.parametrize("case", parameters(_choice(metafunc.config), quick=metafunc.definition.get_closest_marker("long") is None))
+        suite = next((name for name in ("long", "soak") if metafunc.definition.get_closest_marker(name)), "quick")
+        metafunc.parametrize("case", parameters(_choice(metafunc.config), suite))
 
 
-def parameters(choice: Choice, *, quick: bool) -> list[Any]:
-    """The cases of a suite, as pytest takes them: quick is a subset with every rule in it, and every case that waits, as a skip that says for
-    what; long is all the others that can run."""
-    cases = [*choice.quick, *[case for case in choice.all if case.id in choice.waiting]]
-    if not quick:
-        cases = [] if choice.complete else [case for case in choice.runnable if case not in choice.quick]
+def parameters(choice: Choice, suite: str) -> list[Any]:
+    """The cases of a suite, as pytest takes them: quick is a subset with every rule that needs no long step, and every case that waits, as a skip
+    that says for what; with long every rule rests on two cases where there are two; soak is all the others that can run."""
+    waiting = [case for case in choice.all if case.id in choice.waiting]
+    cases = {"quick": [*choice.quick, *waiting], "long": choice.long, "soak": choice.rest}[suite]
     params = []
     for case in cases:
         reasons = choice.waiting.get(case.id)
@@ -110,7 +113,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     terminalreporter.section("conformance cases")
     left = len(choice.runnable) - len(ran)
     terminalreporter.write_line(
-        f"{len(ran) - len(partial)} ran, {len(partial)} ran in part and wait, {left} more can run (quick and long suite), {len(choice.waiting)} wait"
+        f"{len(ran) - len(partial)} ran, {len(partial)} ran in part and wait, {left} more can run (quick, long and soak), {len(choice.waiting)} wait"
     )
     by_reason: dict[str, list[str]] = {}
     for case in partial:

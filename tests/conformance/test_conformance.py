@@ -35,7 +35,13 @@ def test_a_case_is_kept(case: Case, failures: Failures) -> None:
 
 @pytest.mark.long
 def test_every_case_is_kept(case: Case, failures: Failures) -> None:
-    """All the others that can run."""
+    """So many of the others that every rule rests on two cases, where there are two."""
+    _passes(case, failures)
+
+
+@pytest.mark.soak
+def test_every_other_case_is_kept(case: Case, failures: Failures) -> None:
+    """All that is left: they take 45 minutes."""
     _passes(case, failures)
 
 
@@ -51,6 +57,9 @@ def test_no_rule_is_without_a_case_but_those_named(choice: Choice) -> None:
     named = support.RULES_NOT_RUN
     assert rules_of(choice.runnable) == rules_of(choice.all) - named, "run by the suites; take a rule that now runs off the list"
     assert rules_of(choice.quick) == rules_of(choice.runnable) - support.RULES_RUN_LONG, "run by the quick suite"
+    for rule in rules_of(choice.runnable):
+        resting = [sum(rule in case.rules for case in cases) for cases in (choice.runnable, [*choice.quick, *choice.long])]
+        assert min(resting[0], 2) <= resting[1], f"rule {rule} rests on {resting[1]} of {resting[0]} cases in the quick and the long suite"
     assert rules_of(choice.runnable) - rules_of(choice.whole) == support.RULES_RUN_IN_PART
 
 
@@ -58,12 +67,11 @@ def test_no_case_is_silently_absent(choice: Choice) -> None:
     """Every case that stands in a file is a test of one of the suites, and none waits for anything."""
     assert choice.waiting == {}
     written = [case["id"] for path in sorted(DEFAULT.glob("*.json")) for case in json.loads(path.read_text(encoding="utf-8"))["cases"]]
-    quick, long = parameters(choice, quick=True), parameters(choice, quick=False)
-    assert {param.id for param in [*quick, *long]} == set(written)
-    for param in [*quick, *long]:
+    suites = [param for suite in ("quick", "long", "soak") for param in parameters(choice, suite)]
+    assert sorted(param.id for param in suites) == sorted(written), "each runs in one suite, and what waits is skipped once"
+    for param in suites:
         reasons = [mark.kwargs["reason"] for mark in param.marks]
         assert reasons == ([f"{param.id} waits: {', '.join(choice.waiting[param.id])}"] if param.id in choice.waiting else [])
-    assert not {param.id for param in long} & {param.id for param in quick}, "each runs in one suite, and what waits is skipped once"
 
 
 def test_what_cases_wait_for_is_not_there(choice: Choice) -> None:

@@ -17,7 +17,7 @@ from tests.conftest import Clock
 from tests.laws import topics
 from tests.laws.test_readers import Held, apply, loaded, shown
 from tests.oracle import Model, Record
-from tests.strategies import CODES, KINDS, Kind, decoded, oldest
+from tests.strategies import CODES, KINDS, KINDS_BY_SUITE, Kind, decoded, oldest
 
 if TYPE_CHECKING:
     from lakelog import Lake
@@ -119,8 +119,7 @@ class Cleaned:
         assert self.topic.verify().problems == []
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("kind", KINDS_BY_SUITE)
 def test_of_random_histories_cleaned_at_moving_clocks_the_latest_table_is_that_of_the_full_log(
     kind: Kind, lake: Lake, clock: Clock, record_property: Callable[[str, object], None]
 ) -> None:

@@ -127,7 +127,7 @@ def _snapshot_and_tail(lake: Lake, kind: Kind, logs: list[list[Record]], chance:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.name in ("offset", "header-barriers")], ids=str)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.name in ("offset", "header-barriers", "column")], ids=str)
 def test_a_snapshot_and_the_log_from_its_end_are_the_latest_table(kind: Kind, lake: Lake) -> None:
     """A reader may begin at any snapshot, stop, and go on: it ends with the table that everybody else has, or is told what to load."""
 
@@ -139,12 +139,12 @@ def test_a_snapshot_and_the_log_from_its_end_are_the_latest_table(kind: Kind, la
     law()
 
 
-@pytest.mark.parametrize("tries", [pytest.param(1, marks=pytest.mark.long), pytest.param(2, marks=pytest.mark.soak)])
+@pytest.mark.soak
 @pytest.mark.parametrize("kind", KINDS, ids=str)
-def test_many_snapshots_and_logs_are_the_latest_table(tries: int, kind: Kind, lake: Lake) -> None:
+def test_many_snapshots_and_logs_are_the_latest_table(kind: Kind, lake: Lake) -> None:
     """The same over more histories, cuts and truncations."""
 
-    @few(tries, derandomize=False)
+    @few(2, derandomize=False)
     @given(histories(kind, count=80, longest=12, beside=20), dice())
     def law(logs: list[list[Record]], chance: random.Random) -> None:
         _snapshot_and_tail(lake, kind, logs, chance)

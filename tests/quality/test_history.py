@@ -95,9 +95,13 @@ def appended(topic: Topic, records: list[Record], clock: Clock, folder: Path, st
     return starts
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("strategy", ["offset", "timestamp", "header"])
-@pytest.mark.parametrize("repository", ["requests", "kafka"])
+@pytest.mark.parametrize(
+    ("repository", "strategy"),
+    [
+        *[pytest.param(*one, marks=pytest.mark.long) for one in (("requests", "offset"), ("requests", "timestamp"), ("kafka", "header"))],
+        *[pytest.param(*one, marks=pytest.mark.soak) for one in (("requests", "header"), ("kafka", "offset"), ("kafka", "timestamp"))],
+    ],
+)
 def test_a_damaged_history_is_put_aside_and_comes_back_in_its_right_order(
     repository: str, strategy: str, lake: Lake, clock: Clock, tmp_path: Path
 ) -> None:

@@ -163,7 +163,7 @@ def gone_on(spark: SparkSession, folder: Path, run: tuple[str, int, int]) -> str
 
 
 def wrong_after(spark: SparkSession, folder: Path, group: str, *, sample: bool) -> list[str]:
-    """Kill the operations of a group at every step, and let other processes go on, from some of the steps only in a ``sample``; what is wrong then."""
+    """Kill the operations of a group at every step, and let other processes go on, from three of its steps only in a ``sample``; what is wrong then."""
     runs = killed(spark, folder, GROUPS[group], every=True)
     steps = {name: count for name, _, count in runs}
     few = [f"{name}: {count} steps were seen" for name, count in steps.items() if count < LEAST.get(name, 1)]
@@ -172,5 +172,5 @@ def wrong_after(spark: SparkSession, folder: Path, group: str, *, sample: bool) 
 
 
 def _sampled(name: str, step: int, steps: int) -> bool:
-    """The last step, the run that went on, and two or three of the others, beginning with another one for each operation."""
-    return step in (GOING_ON, steps) or (step + len(name)) % max(3, steps // 2) == 0
+    """The last step, the run that went on, and one of the others, another one for each operation."""
+    return step in (GOING_ON, steps, 1 + len(name) % max(1, steps - 1))

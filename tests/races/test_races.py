@@ -88,7 +88,7 @@ def conditional(lake: Lake, writers: int, appends: int) -> None:
 
 @pytest.mark.long
 def test_of_conditional_appends_of_six_processes_exactly_one_wins_each_offset(lake: Lake) -> None:
-    conditional(lake, writers=6, appends=8)
+    conditional(lake, writers=6, appends=5)
 
 
 def together(works: dict[str, Callable[[], list[dict[str, Any]]]]) -> Lines:
