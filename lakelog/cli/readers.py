@@ -195,7 +195,10 @@ def truncate(
             deleted = source.delete_records(partition, offset, dry_run=dry_run)
         return call.answer(deleted, told.records_deleted)
     if call.asks and not dry_run:
-        told.truncated(source.truncate(str(to_snapshot), dry_run=True), line=output.say)
+        planned = source.truncate(str(to_snapshot), dry_run=True)
+        told.truncated(planned, line=output.say)
+        # That one, whichever is the latest by the time of the answer.
+        to_snapshot = planned.snapshot
     if not dry_run:
         call.confirm(f"Remove the records of {topic} below the snapshot {to_snapshot} from its log")
     with output.working(f"{topic}: truncating"):

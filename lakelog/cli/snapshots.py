@@ -101,7 +101,8 @@ def delete(
         if planned.warning is not None and not call.yes:
             output.say(f"{topic}: {planned.warning}.")
         call.confirm(f"Delete the snapshot {planned.name or planned.id} of {topic}")
-        planned = target.delete_snapshot(name)
+        # That one, whichever is the latest by now.
+        planned = target.delete_snapshot(planned.name or planned.id)
     call.answer(planned, told.snapshot_deleted)
 
 
@@ -163,20 +164,23 @@ def restore(
         raise InvalidRequest(f"--log {log}: must be one of truncate, keep.")
     lake = call.lake([topic] if topic else (), writing=not dry_run)
 
-    def run(*, dry: bool) -> list[Any]:
+    def run(point: str, *, dry: bool) -> list[Any]:
         with output.working("comparing" if dry else "restoring"):
-            return lake.restore(to, log=log, dry_run=dry) if topic is None else [lake.topic(topic).restore(to, log=log, dry_run=dry)]
+            return lake.restore(point, log=log, dry_run=dry) if topic is None else [lake.topic(topic).restore(point, log=log, dry_run=dry)]
 
     if dry_run or not call.yes:
-        planned = run(dry=True)
+        planned = run(to, dry=True)
         if dry_run and call.json:
             return output.document({"restored": [one.to_dict() for one in planned]} if all else planned[0].to_dict())
         for one in planned:
             told.restored(one, line=output.line if dry_run else output.say)
         if dry_run:
             return None
+        if topic is not None and to.lower() in ("latest", "earliest"):
+            # That one, whichever is the latest by then.
+            to = planned[0].id
         call.confirm(f"Restore {topic or f'every topic of {lake.root}'} to {to}")
-    done = run(dry=False)
+    done = run(to, dry=False)
     if call.json:
         return output.document({"restored": [one.to_dict() for one in done]} if all else done[0].to_dict())
     for one in done:

@@ -61,7 +61,7 @@ def export(log: TopicLog, directory: str, place: SnapshotPlace, held: Progress, 
     states = {
         str(index): {
             "epoch": tail.state.epoch, "epochs": [list(pair) for pair in tail.state.epochs], "origin": tail.state.origin,
-            "deletes_from": tail.state.deletes_from, "end": tail.end,
+            "deletes_from": tail.state.deletes_from, "cleaned": tail.state.cleaned, "forgotten": tail.state.forgotten, "end": tail.end,
         }
         for index, tail in sorted(end.tails.items())
     }  # fmt: skip

@@ -108,13 +108,16 @@ def _progress(said: Manifest, identity: str) -> Progress:
 
 
 def _state(partition: int, said: Mapping[str, object], start: int, identity: str, *, holes: bool) -> PartitionState:
-    """A partition's state: its log begins at the snapshot's end. With ``holes`` records may be missing: those of keys that were erased."""
+    """A partition's state: its log begins at the snapshot's end. With ``holes`` records may be missing anywhere: those of keys that were erased
+    here. An export of before does not say how far its log was cleaned: then that may be anywhere too."""
     number: Callable[[str], int] = lambda name: int(str(said[name]))  # noqa: E731
     epochs = tuple((int(one[0]), int(one[1])) for one in list(said["epochs"]))  # type: ignore[call-overload]
     deletes_from = max(number("deletes_from"), start)
     end = number("end") if holes else 0
+    cleaned = number("cleaned") if "cleaned" in said else number("end")
     return PartitionState(
-        partition, 1, identity, number("epoch"), epochs, number("origin"), start, max(start, end), max(deletes_from, end)
+        partition, 1, identity, number("epoch"), epochs, number("origin"), start, max(start, cleaned, end), max(deletes_from, end),
+        forgotten=int(str(said.get("forgotten", 0))),
     )  # fmt: skip
 
 

@@ -39,7 +39,8 @@ class Manifest:
         rule: the ordering rule, as its JSON.
         epoch: the log's.
         snapshot: the name or version of the snapshot.
-        states: partition to what its log says of itself at the export: epochs, origin, deletes_from, and log end.
+        states: partition to what its log says of itself at the export: epochs, origin, deletes_from, cleaned, forgotten,
+            and log end.
         marks: partition to (last merged offset, epoch, control) of the snapshot.
         rows: how many rows the latest table has; the versions of deleted keys that it remembers are in its files too, and not counted.
         records: how many records the log has from the snapshot's end on.

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from lakelog import Lake
 from lakelog.cli.readers import WAIT
 from lakelog.readers import read
+from lakelog.terminal.context import Call
 from tests.conftest import Answer
 from tests.tables import versions
 
@@ -50,6 +51,37 @@ def test_a_log_that_is_followed_is_shown_up_to_the_limit(
     assert told is not None and json.loads(told[1])["offsets"] == {"0": 3}
     rest = cli(["read", "t", "--since", told[1], "--format", "json"])
     assert [json.loads(line)["key"] for line in rest.out.splitlines()] == ["d"]
+
+
+@pytest.mark.long
+def test_what_was_confirmed_is_done_whatever_is_the_latest_snapshot_by_then(
+    here: Path, spark: SparkSession, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While each question waits for its answer, records are merged and a snapshot of somebody else becomes the latest."""
+    topic = Lake(spark, str(here / "lake")).create_topic("t", key="STRING", value="INT")
+
+    def later(name: str) -> None:
+        topic.append([{"key": name, "value": 1}])
+        topic.merge()
+        topic.snapshot(name)
+
+    later("one")
+    asked: list[str] = []
+
+    def confirm(call: Call, what: str) -> None:
+        asked.append(what)
+        later(f"beside{len(asked)}")
+
+    monkeypatch.setattr(Call, "confirm", confirm)
+    monkeypatch.setattr(Call, "asks", True)
+    assert cli("truncate t --to-snapshot latest").code == 0
+    assert topic.start().offsets == {0: 1}
+    assert cli("snapshot delete t latest").code == 0
+    assert {one.name for one in topic.snapshots()} == {"one", "beside2"}
+    assert cli("restore t --to latest").code == 0
+    assert topic.ends() == {0: 3}
+    assert asked[0].startswith("Remove the records of t below the snapshot one")
+    assert [one.partition(" of t")[0] for one in asked[1:]] == ["Delete the snapshot beside1", "Restore t to 0@3"]
 
 
 @pytest.mark.long

@@ -128,6 +128,34 @@ def test_an_export_that_is_not_whole_is_not_imported(spark: SparkSession, tmp_pa
 
 
 @pytest.mark.long
+def test_a_log_that_was_cleaned_beyond_the_exported_snapshot_is_whole_in_an_import(lake: Lake, tmp_path: Path) -> None:
+    """The clean took records above the snapshot's end, which batches of the exported log still tell of."""
+    topic = lake.create_topic("t", key="STRING", value="STRING", config={"min.cleanable.dirty.ratio": 0})
+    put(topic, a="1")
+    topic.snapshot("s", keep="90 days")
+    for value in ("2", "3", "4"):
+        put(topic, a=value)
+    topic.merge()
+    topic.roll()
+    topic.clean(force=True)
+    assert topic.read().count() == 1
+    topic.export(tmp_path / "out", "s")
+    imported = lake.import_topic(tmp_path / "out", name="u")
+    assert imported.verify().problems == []
+    imported.merge()
+    assert live(imported) == {"a": "4"} and imported.verify().problems == []
+    states = [log_end(one.log).tails[0].state for one in (topic, imported)]
+    assert [state.cleaned for state in states] == [states[0].cleaned] * 2
+
+    # An export of before does not say how far it was cleaned.
+    said = json.loads((tmp_path / "out" / manifest.NAME).read_text())
+    for name in ("cleaned", "forgotten"):
+        del said["states"]["0"][name]
+    (tmp_path / "out" / manifest.NAME).write_text(json.dumps(said))
+    assert lake.import_topic(tmp_path / "out", name="older").verify().problems == []
+
+
+@pytest.mark.long
 def test_a_deleted_key_whose_tombstone_is_gone_stays_deleted_in_an_import(lake: Lake, clock: Clock, tmp_path: Path) -> None:
     """What silver remembers of it is in the export; one of before that has no such column, and can be imported too."""
     topic = without_tombstone(lake, clock)
