@@ -49,6 +49,7 @@ def test_of_random_histories_the_winner_and_the_late_are_those_of_a_plain_fold(r
     assert reasons == {None, *wanted}
 
 
+@pytest.mark.long
 def test_every_record_of_a_key_is_told_with_what_becomes_of_it(lake: Lake, clock: Clock) -> None:
     settings = {"compaction.strategy": "timestamp", "min.cleanable.dirty.ratio": "0", "delete.retention.ms": "1000"}
     topic = lake.create_topic("t", key="id BIGINT, region STRING", value="n INT", config=settings)

@@ -30,6 +30,7 @@ def topic(lake: Lake, folder: Path) -> Topic:
     return lake.create_topic("orders", key="INT", value="status STRING, amount INT", config=config)
 
 
+@pytest.mark.long
 def test_requeued_records_are_mended_and_never_overwrite_newer_ones_unasked(lake: Lake, tmp_path: Path, clock: Clock) -> None:
     orders = topic(lake, tmp_path)
     first = [record(1), record(1, "NEW", 2), record(2, "SHIPPED", 3), record(2, "new", 4), record(None, amount=5), record(3, amount=-6)]

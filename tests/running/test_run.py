@@ -37,6 +37,7 @@ def outcomes(made: Run) -> dict[str, str]:
     return {one.step: one.outcome for one in made.steps}
 
 
+@pytest.mark.long
 def test_runs_over_several_nights(lake: Lake, clock: Clock, tmp_path: Path) -> None:
     suites = tmp_path / "expectations" / "orders"
     suites.mkdir(parents=True)

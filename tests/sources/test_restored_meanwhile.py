@@ -45,6 +45,7 @@ def looking(look: Callable[..., Any], topic: Topic) -> Callable[..., Any]:
     return looked
 
 
+@pytest.mark.long
 def test_versions_of_a_table_that_a_restore_takes_back_are_taken_again(
     lake: Lake, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,6 +66,7 @@ def test_versions_of_a_table_that_a_restore_takes_back_are_taken_again(
     assert keys(topic) == ["v0", "v1", "v2", "v3", "v4"]
 
 
+@pytest.mark.long
 def test_files_that_a_restore_takes_back_keep_their_order(
     lake: Lake, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
