@@ -59,10 +59,10 @@ def perform(given: Namespace, signals: Signals | None = None) -> Outcome:
         return failed(error, given.topic)
 
 
-def failed(error: LakelogError, topic: str | None = None) -> Outcome:
-    """An error as a report, in the words of the command line: a job's parameters are its options."""
+def failed(error: LakelogError, topic: str | None = None, report: str | None = None) -> Outcome:
+    """An error as a report, or with the ``report`` that there is, in the words of the command line: a job's parameters are its options."""
     error = in_cli(error, topic)
-    return Outcome(json.dumps(error.to_dict(), default=str), error.exit_code, error.name, str(error))
+    return Outcome(report or json.dumps(error.to_dict(), default=str), error.exit_code, error.name, str(error))
 
 
 def _run(given: Namespace, signals: Signals) -> Outcome:
@@ -146,9 +146,7 @@ def _check(work: Work) -> Outcome:
     topic, given = work.topic, work.given
     verdict = topic.check(page=given.page)
     error = of_audit(verdict)
-    if error is None:
-        return Outcome(verdict.to_json())
-    return Outcome(verdict.to_json(), error.exit_code, error.name, str(error))
+    return Outcome(verdict.to_json()) if error is None else failed(error, given.topic, verdict.to_json())
 
 
 def _clean(work: Work) -> Outcome:
@@ -156,9 +154,7 @@ def _clean(work: Work) -> Outcome:
     cleaned = topic.clean(dry_run=given.dry_run, force=given.force, max_bytes=given.max_bytes, roll_idle=True)
     # A partition that could not be cleaned is named in the report; where others were first, a run again goes on with it.
     stopped = cleaned.failure
-    if stopped is None:
-        return Outcome(cleaned.to_json())
-    return Outcome(cleaned.to_json(), stopped.exit_code, stopped.name, str(stopped))
+    return Outcome(cleaned.to_json()) if stopped is None else failed(stopped, given.topic, cleaned.to_json())
 
 
 def _maintain(work: Work) -> Outcome:

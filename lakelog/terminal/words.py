@@ -3,6 +3,7 @@ whoever reads them in a terminal or in the log of a job is told `lakelog merge T
 
 from __future__ import annotations
 
+import functools
 import re
 
 from lakelog.errors import LakelogError
@@ -46,8 +47,9 @@ WORDS: tuple[tuple[str, str], ...] = (
 )
 
 
+@functools.lru_cache(maxsize=1024)
 def spoken(text: str, topic: str | None) -> str:
-    """A sentence of lakelog's in the words of the command line."""
+    """A sentence of lakelog's in the words of the command line. Thousands of bad records have few reasons: each is looked up once."""
     for python, shell in WORDS:
         text = re.sub(python, shell.replace("TOPIC", topic or "TOPIC"), text)
     return text

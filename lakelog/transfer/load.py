@@ -113,11 +113,10 @@ def _state(partition: int, said: Mapping[str, object], start: int, identity: str
     number: Callable[[str], int] = lambda name: int(str(said[name]))  # noqa: E731
     epochs = tuple((int(one[0]), int(one[1])) for one in list(said["epochs"]))  # type: ignore[call-overload]
     deletes_from = max(number("deletes_from"), start)
-    end = number("end") if holes else 0
-    cleaned = number("cleaned") if "cleaned" in said else number("end")
+    cleaned = number("cleaned") if "cleaned" in said and not holes else number("end")
     return PartitionState(
-        partition, 1, identity, number("epoch"), epochs, number("origin"), start, max(start, cleaned, end), max(deletes_from, end),
-        forgotten=int(str(said.get("forgotten", 0))),
+        partition, 1, identity, number("epoch"), epochs, number("origin"), start, max(start, cleaned),
+        max(deletes_from, number("end")) if holes else deletes_from, forgotten=int(str(said.get("forgotten", 0))),
     )  # fmt: skip
 
 

@@ -163,7 +163,7 @@ def gone_on(spark: SparkSession, folder: Path, run: tuple[str, int, int]) -> str
 
 
 def wrong_after(spark: SparkSession, folder: Path, group: str, *, sample: bool) -> list[str]:
-    """Kill the operations of a group at every step, and let other processes go on, from three of its steps only in a ``sample``; what is wrong then."""
+    """Kill the operations of a group at every step, let other processes go on (``sample``: from three steps of each); what is wrong then."""
     runs = killed(spark, folder, GROUPS[group], every=True)
     steps = {name: count for name, _, count in runs}
     few = [f"{name}: {count} steps were seen" for name, count in steps.items() if count < LEAST.get(name, 1)]
