@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lakelog.cleaning_results import Erased, Holder
-from lakelog.delta import filesystem, table_properties, tables
+from lakelog.delta import filesystem, past, table_properties, tables
 from lakelog.inputs.keys import NamedKey
 from lakelog.latest import erased, silver
 from lakelog.latest.erased import digest_sql
@@ -104,6 +105,8 @@ def copies(log: TopicLog) -> dict[str, TableRef]:
 def files_holding(log: TopicLog, target: Target) -> dict[str, int]:
     """Table to how many of its data files on storage, those of old versions too, hold a record of the key; catalog tables are left out.
 
+    Files that cannot be read count too, as a writer leaves them that was cut off, or refused while it wrote: what they hold nobody knows.
+
     Cost: the key column of every file is read.
     """
     from pyspark.sql import functions as F
@@ -113,16 +116,24 @@ def files_holding(log: TopicLog, target: Target) -> dict[str, int]:
     for name, table in {**erase.stored_tables(log), **copies(log)}.items():
         if table.path is None:
             continue
-        every = log.spark.read.options(recursiveFileLookup="true", pathGlobFilter="*.parquet")
+        every = log.spark.read.options(recursiveFileLookup="true", pathGlobFilter="*.parquet", ignoreCorruptFiles="true")
         files = every.schema(StructType([StructField("key", log.types.key)])).parquet(table.path)
+        hit = F.expr(f"{digest_sql(log.uuid, log.types.key)} = '{target.digest}'")
         with tables.door(table):
-            hit = (
-                files.filter(f"{digest_sql(log.uuid, log.types.key)} = '{target.digest}'")
-                .select(F.col("_metadata.file_path").alias("file"))
-                .distinct()
-            )
-            found[name] = hit.count()
+            rows = files.groupBy(F.col("_metadata.file_name").alias("file")).agg(F.count_if(hit).alias("hits")).collect()
+        hits = {row["file"]: row["hits"] for row in rows}
+        silent = [address for address in past.files(files) if os.path.basename(address) not in hits]
+        found[name] = sum(1 for count in hits.values() if count) + sum(not _is_readable(log, address) for address in silent)
     return {name: count for name, count in found.items() if count}
+
+
+def _is_readable(log: TopicLog, address: str) -> bool:
+    """Whether a file is Parquet. Cost: its footer is read."""
+    try:
+        log.spark.read.parquet(address).schema  # noqa: B018
+    except Exception:
+        return False
+    return True
 
 
 def commit_files_holding(log: TopicLog, key: NamedKey, at: int) -> dict[str, int]:

@@ -49,7 +49,7 @@ def allowed(end: LogEnd, wanted: Mapping[int, int], held: Held) -> Moves:
     starts, blocked = end.starts(), dict[int, list[str]]()
     for index, start in sorted(wanted.items()):
         if start > states[index].start:
-            found = truncate.blockers(states, {**end.starts(), index: start}, held)
+            found = truncate.blockers(states, end.ends(), {**end.starts(), index: start}, held)
             if found:
                 blocked[index] = found
             else:

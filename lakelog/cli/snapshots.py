@@ -96,13 +96,14 @@ def delete(
 ) -> None:
     """Delete a snapshot; asks first. The topic stays as it is."""
     target: Any = call.lake([topic], writing=not dry_run).topic(topic)
-    planned = target.delete_snapshot(name, dry_run=True)
+    # That one, whichever is the latest, or has its name or id, when the question is answered.
+    found = target.describe_snapshot(name)
+    planned = target.delete_snapshot(found, dry_run=True)
     if not dry_run:
         if planned.warning is not None and not call.yes:
             output.say(f"{topic}: {planned.warning}.")
         call.confirm(f"Delete the snapshot {planned.name or planned.id} of {topic}")
-        # That one, whichever is the latest by now.
-        planned = target.delete_snapshot(planned.name or planned.id)
+        planned = target.delete_snapshot(found)
     call.answer(planned, told.snapshot_deleted)
 
 

@@ -19,22 +19,36 @@ if TYPE_CHECKING:
 
 
 def apply(spark: SparkSession, table: TableRef, changes: list[Change]) -> None:
-    """Run the changes on a table, passing over those it already has; each is one metadata commit, no file is rewritten."""
+    """Run the changes on a table, passing over those it already has; each is one metadata commit, no file is rewritten.
+
+    Several may do so at once, as those do who finish a change of types: whose statement fails since another one was first has what it wants.
+    """
+    for change in changes:
+        try:
+            with committing(spark, table), tables.door(table):
+                if not _has(spark, table, change):
+                    _run(spark, table, change)
+        except Exception:
+            if not _has(spark, table, change):
+                raise
+
+
+def _has(spark: SparkSession, table: TableRef, change: Change) -> bool:
     from pyspark.sql.types import StructType
 
-    for change in changes:
-        kind: DataType | None = tables.read(spark, table).schema
-        for name in change.path:
-            kind = kind[name].dataType if isinstance(kind, StructType) and name in kind.names else None
-        if kind is not None and ddl(kind) == change.kind:
-            continue
-        column = ".".join(quoted(name) for name in change.path)
-        with committing(spark, table), tables.door(table):
-            if change.added:
-                spark.sql(f"ALTER TABLE {table.sql()} ADD COLUMNS ({column} {change.kind})")
-            else:
-                table_properties.change(spark, table, {"delta.enableTypeWidening": "true"})
-                spark.sql(f"ALTER TABLE {table.sql()} ALTER COLUMN {column} TYPE {change.kind}")
+    kind: DataType | None = tables.read(spark, table).schema
+    for name in change.path:
+        kind = kind[name].dataType if isinstance(kind, StructType) and name in kind.names else None
+    return kind is not None and ddl(kind) == change.kind
+
+
+def _run(spark: SparkSession, table: TableRef, change: Change) -> None:
+    column = ".".join(quoted(name) for name in change.path)
+    if change.added:
+        spark.sql(f"ALTER TABLE {table.sql()} ADD COLUMNS ({column} {change.kind})")
+    else:
+        table_properties.change(spark, table, {"delta.enableTypeWidening": "true"})
+        spark.sql(f"ALTER TABLE {table.sql()} ALTER COLUMN {column} TYPE {change.kind}")
 
 
 def reconcile(log: TopicLog, schema: StructType) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from lakelog.delta import tables
 from lakelog.errors import Damaged, Refused, VersionMismatch
-from lakelog.latest import evolution, upsert
+from lakelog.latest import evolution, rebuild, upsert
 from lakelog.latest.progress import COUNTS, LogPlace, Progress, progress
 from lakelog.log import bronze
 from lakelog.log.state import require_whole, require_writable
@@ -90,6 +90,7 @@ def merge(
         Conflict: another commit touched the same buckets meanwhile, or an operation over several tables is not finished.
         After any of them silver is as it was.
     """
+    known_rows = rebuild.found(log) if options.rebuild else None
     state = _progress(log, options, from_rows)
     if state is not None and options.expected_version is not None and state.version != options.expected_version:
         raise VersionMismatch(
@@ -101,13 +102,18 @@ def merge(
             f"{log.name}: {log.silver} is the latest table of another log. Bring the right one back, or run verify with repair: it computes it anew.",
             expected=log.uuid, actual=state.uuid,
         )  # fmt: skip
+    anew = state is None or options.rebuild or (state.rule != log.rule and state.empty)
+    if anew and not options.rebuild:
+        known_rows = rebuild.found(log)
     # In this order: a log end read first could lie before what another merge has folded meanwhile.
     end = log_end(log, known=known, pin=True)
     require_writable(log, end)
-    if state is None or options.rebuild or (state.rule != log.rule and state.empty):
+    if state is None or anew:
         require_whole(log, log.name, end, remedy=not_whole(log, state))
         _require_span(log, options, Span.of(end.starts(), places(end)))
-        version, step = upsert.rebuild(log, end.starts(), places(end), bronze_version=end.version, now=now, admit=options.admit)
+        version, step = rebuild.rebuild(
+            log, end.starts(), places(end), known_rows, bronze_version=end.version, now=now, admit=options.admit
+        )
         return (None if version is None else _merged(log.name, version, step, end.ends())), end
     require_rule(log, state)
     require_same_log(log, state, end)

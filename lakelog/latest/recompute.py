@@ -61,7 +61,8 @@ def compared(log: TopicLog, base: Base | None = None, share: float = 1.0) -> Com
     from pyspark.sql import functions as F
 
     state = stored(log.spark, log.silver)
-    wanted = _sampled(winners(log, state.next, base, share), share)
+    # Versions that were made under another rule say nothing under this one.
+    wanted = _sampled(winners(log, state.next, base, share, remembered=state.rule == log.rule), share)
     have = _sampled(silver.rows(log), share).select(
         F.col("partition").alias("s_partition"), F.col("key").alias("s_key"), F.col("offset").alias("s_offset"),
         F.col("tombstone").alias("s_tombstone"), _content().alias("s_content"),

@@ -7,27 +7,25 @@ all lose touch no data file.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakelog.delta import table_properties, tables
+from lakelog.delta import tables
 from lakelog.delta.errors import raised
 from lakelog.delta.lock import LOCKED
-from lakelog.delta.table_properties import IDENTITY
-from lakelog.errors import Conflict, NotFound
+from lakelog.errors import Conflict
 from lakelog.latest import silver
 from lakelog.latest.compare import Compared, compare
 from lakelog.latest.fill import fill, large
 from lakelog.latest.fold import Fold, fold
-from lakelog.latest.progress import CONTROL_BUCKET, LogPlace, Progress, control_rows, digest_sql, fingerprint, fingerprint_of
+from lakelog.latest.progress import CONTROL_BUCKET, LogPlace, Progress, digest_sql, fingerprint_of
 from lakelog.model.names import TableRef
 from lakelog.model.records import floor_of
 from lakelog.model.topic_log import TopicLog
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row
+    from pyspark.sql import DataFrame
 
 # The gate: a control row that does not find the one it replaces stops the MERGE before anything is committed. It costs no look at the table.
 PROGRESS_MOVED = "LAKELOG_PROGRESS_MOVED"
@@ -186,19 +184,19 @@ class Upsert:
             replaced = compared.changes.filter("old_offset IS NOT NULL").select("bucket", "partition", F.col("old_offset").alias("offset"))
             stays = stays.join(self.folded.hinted(replaced), list(places), "left_anti")
         rows = stays.select(*names).unionAll(silver.stored_rows(log, compared.changes, self.now))
-        rows = rows.unionAll(_gated(silver.control_frame(log, self.after, self.now), held, self.before.fingerprint))
+        rows = rows.unionAll(gated(silver.control_frame(log, self.after, self.now), held, self.before.fingerprint))
         where = F.col("bucket").isin([CONTROL_BUCKET, *compared.buckets])
         return tables.replace(rows, self.table, where, user_metadata=self.after.note())
 
 
-def _gated(control: DataFrame, held: DataFrame, known: str) -> DataFrame:
+def gated(control: DataFrame, held: DataFrame, known: str) -> DataFrame:
     """Control rows that stop the statement unless silver's, read in the same transaction, are those known by their fingerprint."""
     from pyspark.sql import functions as F
 
     stop = F.raise_error(F.lit(PROGRESS_MOVED)).cast("int")
     gate = F.when(F.col("fingerprint") == F.lit(known), F.col("bucket")).otherwise(stop)
-    gated = control.join(F.broadcast(fingerprint_of(held)), F.lit(True), "left").withColumn("bucket", gate)
-    return gated.select(*control.columns)
+    rows = control.join(F.broadcast(fingerprint_of(held)), F.lit(True), "left").withColumn("bucket", gate)
+    return rows.select(*control.columns)
 
 
 def _narrowed(log: TopicLog, compared: Compared, progress: list[int]) -> str:
@@ -225,76 +223,3 @@ def bitmap(column: str, offsets: Collection[int]) -> str:
     signed = ",".join(str(word - (1 << 64) if word >> 63 else word) for word in words)
     word = f"CAST(split('{signed}', ',') AS ARRAY<BIGINT>)[CAST(shiftright({column} & {bits - 1}, 6) AS INT)]"
     return f"getbit({word}, CAST({column} & 63 AS INT)) = 1"
-
-
-def rebuild(
-    log: TopicLog, starts: Mapping[int, int], places: Mapping[int, LogPlace], *, bronze_version: int, now: int, admit: Admit | None = None,
-    remember: bool = False,
-) -> tuple[int | None, Step]:  # fmt: skip
-    """Compute silver anew from the whole log under the topic's present rule, in one commit that replaces all rows; ``admit`` as for `merge`.
-
-    With ``remember`` the log may have been cleaned: the versions of deleted keys that silver remembers stay, as far as the log reaches.
-
-    Works whatever state silver is in: its control rows missing or twice, another log's (its columns and properties are replaced), or gone.
-    The commit holds only if the control rows are still those found at the beginning.
-
-    Returns:
-        (silver's version, or None when another merge was first; what the step did).
-
-    Cost: the whole log is read, silver is written once. Counts start anew.
-    """
-    start = dict(starts)
-    ends = {index: place.end for index, place in places.items()}
-    try:
-        known: list[Row] | None = control_rows(log.spark, log.silver)
-    except NotFound:
-        known = None
-    counts: dict[int, dict[str, int]] = {}
-    data = None
-    generation, ours = _generation(log, known or [], now)
-    remembered = silver.remembered(log) if remember and log.rule.versioned and known is not None and ours else None
-    if any(end > start[index] for index, end in ends.items()):
-        # Where versions are remembered the rank of each winner is needed.
-        whole = remembered is None and large(start, ends)
-        compared = fill(log, start, ends, bronze_version) if whole else compare(log, fold(log, start, ends, bronze_version), None)
-        changes = compared.changes
-        if remembered is not None:
-            changes, stays = silver.carried(log, remembered, ends, changes)
-        counts, data = compared.counts, silver.stored_rows(log, changes, now)
-        data = data if remembered is None else data.unionAll(stays)
-        if admit is not None:
-            admit(Winners(changes, Step(start, ends, counts), None, places, anew=True))
-    carried = remembered is not None and data is not None
-    after = Progress.start(places, counts, rule=log.rule, uuid=log.uuid, generation=generation, remembers=carried)
-    control = silver.control_frame(log, after, now)
-    if known is not None and ours:
-        control = _gated(control, tables.read(log.spark, log.silver), fingerprint(known))
-    rows = control if data is None else data.unionAll(control)
-    try:
-        if known is not None and ours:
-            version = tables.overwrite(rows, log.silver, partitioned_by=("bucket",), user_metadata=after.note())
-        else:
-            version = tables.create(
-                rows,
-                log.silver,
-                partitioned_by=("bucket",),
-                properties=silver.table_settings(log),
-                replace=known is not None,
-                user_metadata=after.note(),
-            )
-    except Exception as error:
-        if not raised(error, PROGRESS_MOVED):
-            raise
-        return None, Step(start, ends, counts)
-    return version, Step(start, ends, counts)
-
-
-def _generation(log: TopicLog, known: Sequence[Row], now: int) -> tuple[int, bool]:
-    """The number of a silver that is computed anew now, by the control rows of the one before, and whether that is this topic's.
-
-    One more than that one's; where the count is lost, the time in milliseconds, which no count has come to.
-    """
-    controls = [json.loads(row["control"]) for row in known]
-    properties = table_properties.read(log.spark, log.silver) or {}
-    ours = properties.get(IDENTITY) == log.uuid and all(control.get("topic") == log.uuid for control in controls)
-    return (max(int(control.get("generation", 0)) for control in controls) + 1 if controls and ours else now), ours

@@ -59,7 +59,7 @@ class Token:
         """The condition that the log (``rows``: how SQL names it) does not remember the token, for the INSERT that writes it."""
         return (
             f"(SELECT count(*) FROM {rows} WHERE partition = {TOKEN_PARTITION} AND segment = {self.segment}"  # noqa: S608
-            f" AND offset = {self.hash} AND instr(control, '{self.digest}') > 0"
+            f" AND offset = {self.hash} AND get_json_object(control, '$.digest') = '{self.digest}'"
             f" AND unix_millis(appended_at) > {remembered_since(log, now)}) = 0"
         )
 
@@ -165,7 +165,7 @@ class BatchMark(Token):
         """The condition that the log does not hold the mark, however old it is."""
         return (
             f"(SELECT count(*) FROM {rows} WHERE partition = {TOKEN_PARTITION} AND segment = {self.segment}"  # noqa: S608
-            f" AND offset = {self.hash} AND instr(control, '{self.digest}') > 0) = 0"
+            f" AND offset = {self.hash} AND get_json_object(control, '$.digest') = '{self.digest}') = 0"
         )
 
     def rows(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import table_properties, tables
 from lakelog.delta.table_properties import PREFIX
-from lakelog.errors import Conflict, Damaged
+from lakelog.errors import Conflict, Damaged, InvalidConfig
 from lakelog.latest import evolution, views
 from lakelog.latest.progress import progress
 from lakelog.log import state
@@ -95,6 +95,8 @@ def widen(log: TopicLog, value: DataType, *, now: int) -> None:
     for _ in range(ATTEMPTS):
         end = log_end(log)
         state.require_writable(log, end)
+        # Another change of types may have been first: they change under an intent alone, so these hold for that end.
+        plan(_value_type(log), value)
         intent = Intent(CONFIGURE, uuid.uuid4().hex, arguments)
         states = {index: tail.state.next(intent.id, intent=intent) for index, tail in end.tails.items()}
         if state.change_state(log, end, states, "intent", now=now):
@@ -103,16 +105,29 @@ def widen(log: TopicLog, value: DataType, *, now: int) -> None:
 
 
 def carry_out(log: TopicLog, end: LogEnd, intent: Intent, *, now: int) -> None:
-    """Finish a change of types that was begun: bronze first, then what the topic says of itself, silver, the views. Again, and nothing changes."""
+    """Finish a change of types that was begun: bronze first, then what the topic says of itself, silver, the views. Again, and nothing changes.
+
+    Raises:
+        InvalidConfig: bronze's values cannot be of that type; the operation is closed, and nothing was changed.
+    """
     from pyspark.sql.types import StructType
 
     wanted = StructType.fromJson(json.loads(json.dumps(intent.arguments["value"])))["value"].dataType
-    held = tables.read(log.spark, log.table).schema["value"].dataType
-    evolution.apply(log.spark, log.table, plan(held, wanted))
+    try:
+        changes = plan(_value_type(log), wanted)
+    except InvalidConfig:
+        state.close(log, intent, now=now)
+        raise
+    evolution.apply(log.spark, log.table, changes)
     # New fields come last in the tables, wherever they were named.
-    value = nullable(tables.read(log.spark, log.table).schema["value"].dataType)
+    value = nullable(_value_type(log))
     table_properties.change(log.spark, log.table, {f"{PREFIX}topic.types": evolution.types_json(log.types.key, value)})
     wider = dataclasses.replace(log, types=Types(log.types.key, value))
     evolution.reconcile(wider, tables.read(log.spark, log.silver).schema)
     views.create(log.spark, log.name, log.root, log.silver, log.table, wider.types)
     state.close(wider, intent, now=now)
+
+
+def _value_type(log: TopicLog) -> DataType:
+    """The values' type as bronze has it."""
+    return tables.read(log.spark, log.table).schema["value"].dataType

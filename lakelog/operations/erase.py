@@ -9,7 +9,6 @@ quarantine, verdicts and runs (`quotes`); close. Each step passes over its finis
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 import uuid
@@ -202,18 +201,15 @@ def _snapshots(log: TopicLog, target: Target) -> None:
         for one in _holding(log, target):
             place = (one.version, one.copy)
             if place not in made:
-                text = f"{one.uuid} {one.id.text} {one.version} {one.copy} {target.digest}"
-                made[place] = f"{maintain.COPY}{hashlib.sha256(text.encode()).hexdigest()[:12]}"
-                maintain.copy(log, one, TableRef.of(log.root, log.name, made[place]))
+                made[place] = maintain.copy_name(f"{one.uuid} {one.id.text} {one.version} {one.copy} {target.digest}")
             # It may be in another table, or of another state, or gone by now: looked at again.
-            stale |= not registry.copied(log.spark, log.root, one, made[place])
+            stale |= not maintain.own_table(log, one, made[place])
         if not stale:
             break
     else:
         raise Conflict(f"{log.name}: others kept the snapshots from being written. {AGAIN}")
-    needed = {one.copy for one in registry.entries(log.spark, log.root, log.uuid)}
     for _, name in made:
-        if name is not None and name not in needed:
+        if name is not None:
             maintain.drop_copy(log, name)
 
 

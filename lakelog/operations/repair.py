@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from lakelog.delta import tables
 from lakelog.errors import Conflict, Damaged, NotFound
-from lakelog.latest import merge, recompute, upsert
+from lakelog.latest import merge, rebuild, recompute
 from lakelog.latest.progress import progress
 from lakelog.latest.verify import Snapshots
 from lakelog.log import inspection, state
@@ -83,7 +83,7 @@ def repair(
     Raises:
         Damaged: records of another writer are in the log; they are named. Nothing was changed.
         LogIncomplete: the log does not begin at its origin, and no snapshot stands for what is gone. Nothing was changed.
-        Conflict: writers were first again and again.
+        Conflict: writers were first again and again, or began an operation over several tables meanwhile.
 
     Cost: as `Topic.verify`; then a commit on bronze and a rebuild of silver, or a restore and a merge.
     """
@@ -96,6 +96,9 @@ def repair(
     found = [*changed, *([unfinished] if unfinished else [])]
     for _ in range(ATTEMPTS):
         end = true_end(log)
+        if end.intent is not None and not (unfinished is not None and end.intent.operation == RESTORE):
+            # It would be given up, and whoever carries it out take the repair for its end.
+            raise Conflict(f"{log.name}: the operation {end.intent.operation} was begun meanwhile. Nothing was changed; repair again.")
         base, forgotten = _base(log, end, snapshots)
         intent = Intent(REPAIR, uuid.uuid4().hex, {}) if base is None else replay.intent_of(base)
         if changed:
@@ -159,13 +162,16 @@ def _begun(epoch: int | None, end: LogEnd, rows: Sequence[object]) -> list[str]:
 
 
 def carry_out(log: TopicLog, end: LogEnd, intent: Intent, *, now: int) -> int | None:
-    """Finish a repair that was begun: silver anew under the log's new epoch. Returns silver's version."""
+    """Finish a repair that was begun, unless somebody else has: silver anew under the log's new epoch. Returns silver's version."""
     for _ in range(ATTEMPTS):
-        version, _ = upsert.rebuild(log, end.starts(), merge.places(end), bronze_version=end.version, now=now, remember=True)
+        known = rebuild.found(log)
+        end = log_end(log, pin=True)
+        if end.intent is None or end.intent.id != intent.id:
+            return tables.newest_version(log.spark, log.silver)
+        version, _ = rebuild.rebuild(log, end.starts(), merge.places(end), known, bronze_version=end.version, now=now, remember=True)
         if version is not None:
             state.close(log, intent, now=now)
             return version
-        end = log_end(log)
     raise Conflict(f"{log.name}: merges kept the latest table from being computed anew; try again: any writing command goes on.")
 
 
@@ -220,6 +226,7 @@ def _changed_by_hand(log: TopicLog, *, with_silver: bool) -> list[str]:
 def _silver_alone(log: TopicLog, snapshots: Snapshots, *, now: int) -> Repaired:
     """The log is in order: silver is computed anew where it is not what the log gives."""
     for _ in range(ATTEMPTS):
+        known = rebuild.found(log)
         end = log_end(log, pin=True)
         state.require_writable(log, end)
         problems, unproved = _of_silver(log, end, snapshots)
@@ -233,7 +240,7 @@ def _silver_alone(log: TopicLog, snapshots: Snapshots, *, now: int) -> Repaired:
                 merged, version = replay.carry_out(log, intent, now=now)
                 return Repaired(log.name, problems, told, end.epoch, merged.to_offsets, merged.records, version)
             continue
-        version, step = upsert.rebuild(log, end.starts(), merge.places(end), bronze_version=end.version, now=now, remember=True)
+        version, step = rebuild.rebuild(log, end.starts(), merge.places(end), known, bronze_version=end.version, now=now, remember=True)
         if version is not None:
             return Repaired(log.name, problems, told, end.epoch, step.ends, step.total("records"), version)
     raise Conflict(f"{log.name}: merges kept the latest table from being computed anew; try again.")

@@ -41,17 +41,21 @@ def new_starts(states: Mapping[int, PartitionState], snapshot: SnapshotPlace) ->
     return {index: max(one.start, snapshot.ends[index]) for index, one in sorted(states.items())}
 
 
-def blockers(states: Mapping[int, PartitionState], starts: Mapping[int, int], held: Held) -> list[str]:
+def blockers(states: Mapping[int, PartitionState], log_ends: Mapping[int, int], starts: Mapping[int, int], held: Held) -> list[str]:
     """Who still needs what would go, a sentence each: it can be read from there now, and could not any more.
 
-    A reader or snapshot from which the log does not tell everything as it is needs nothing of it.
+    A reader of a history that a restore cut off needs the log from where it has to go back to. A reader or snapshot from which the log does not
+    tell everything as it is needs nothing of it.
     """
     found = []
     for reader in held.readers:
-        at = reader.position.offsets
-        lost = [index for index, one in states.items() if not positions.missed(one, at.get(index, 0)) and at.get(index, 0) < starts[index]]
-        if lost and not any(positions.missed(one, at.get(index, 0)) for index, one in states.items()):
-            found.append(f"the group {reader.group} is at offset {at.get(lost[0], 0)} of partition {lost[0]}")
+        at = {index: reader.position.offsets.get(index, 0) for index in states}
+        stands = {index: positions.stands(one, log_ends[index], at[index], reader.position.epoch) for index, one in states.items()}
+        needed = {index: at[index] if one.offset is None else one.offset for index, one in stands.items()}
+        gone = next((index for index, offset in needed.items() if offset < starts[index]), None)
+        if gone is not None and all(one.answer != positions.SNAPSHOT for one in stands.values()):
+            back = "" if needed[gone] == at[gone] else f", and has to go back to {needed[gone]}"
+            found.append(f"the group {reader.group} is at offset {at[gone]} of partition {gone}{back}")
     for one in held.kept:
         lost = [index for index, end in starts.items() if one.ends[index] < end]
         if lost and all(one.ends[index] >= max(held_.start, held_.deletes_from) for index, held_ in states.items()):
@@ -139,7 +143,7 @@ def require_possible(log: TopicLog, end: LogEnd, snapshot: SnapshotPlace, held: 
     states = {index: tail.state for index, tail in end.tails.items()}
     _require_sound(log, end, snapshot, held)
     starts = new_starts(states, snapshot)
-    blocking = blockers(states, starts, held)
+    blocking = blockers(states, end.ends(), starts, held)
     _refuse(log, Truncated(log.name, str(snapshot.point), end.starts(), starts, 0, 0, 0, blocking, True, _refusal(snapshot, blocking)))
 
 
@@ -165,7 +169,7 @@ def _planned(log: TopicLog, end: LogEnd, snapshot: SnapshotPlace, held: Held) ->
     _require_sound(log, end, snapshot, held)
     states = {index: tail.state for index, tail in end.tails.items()}
     starts = new_starts(states, snapshot)
-    found, blocking = _below(log, end, starts), blockers(states, starts, held)
+    found, blocking = _below(log, end, starts), blockers(states, end.ends(), starts, held)
     return Truncated(
         log.name, str(snapshot.point), end.starts(), starts, sum(one.records for one in found), sum(one.octets for one in found),
         sum(one.whole for one in found), blocking, True, _refusal(snapshot, blocking),

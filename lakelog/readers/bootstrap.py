@@ -69,14 +69,28 @@ def bootstrap(log: TopicLog, end: LogEnd, held: Progress, place: SnapshotPlace, 
         )
     merge.require_same_log(log, held, end)
     merge.require_reached(log, held, end)
-    if not usable({index: tail.state for index, tail in end.tails.items()}, end.ends(), [place]):
-        raise OffsetOutOfRange(
-            f"{log.name}: {place} does not do for a reader: the log no longer tells all that came after it. Leave it out: the latest table does.",
-            starts=end.starts(), ends=dict(place.ends),
-        )  # fmt: skip
+    _require_usable(log, end, held, place)
     found = rows(place)
     position = Position(dict(sorted(place.ends.items())), place.epoch, log.uuid)
     return Bootstrap(place.version or 0, position, found, views.live(found, log.types), place.name)
+
+
+def _require_usable(log: TopicLog, end: LogEnd, held: Progress, place: SnapshotPlace) -> None:
+    """Refuse a snapshot from whose end offsets on the log does not tell everything.
+
+    Raises:
+        OffsetOutOfRange: the remedy is the latest table; where that does not reach up to the last erasure, a merge before.
+    """
+    states = {index: tail.state for index, tail in end.tails.items()}
+    if usable(states, end.ends(), [place]):
+        return
+    remedy = "Leave it out: the latest table does."
+    if not usable(states, end.ends(), [place_of(held)]):
+        remedy = "Merge, then begin with the latest table: a key was erased from records that are not merged yet."
+    raise OffsetOutOfRange(
+        f"{log.name}: {place} does not do for a reader: the log no longer tells all that came after it. {remedy}", starts=end.starts(),
+        ends=dict(place.ends),
+    )  # fmt: skip
 
 
 def at_version(log: TopicLog, version: int) -> SnapshotPlace:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Sequence
 
 from lakelog.delta import filesystem, past, table_properties, tables
-from lakelog.delta.lock import held
+from lakelog.delta.lock import held, lock_file
 from lakelog.delta.table_properties import IDENTITY
 from lakelog.errors import Conflict, NotFound
 from lakelog.latest import erased, silver
@@ -27,6 +27,8 @@ COPY = "snapshot_"
 # The lake's own tables, to which every run, verdict and position adds a small file; written together where there are many.
 OF_LAKE = ("runs", "snapshots", "verdicts", "positions", "erased")
 MANY_FILES = 32
+FRESH_MS = 3_600_000
+ATTEMPTS = 20
 
 
 def maintain(log: TopicLog, end: LogEnd, expired: Sequence[str], *, now: int) -> Maintained:
@@ -96,7 +98,7 @@ def promote(log: TopicLog, *, now: int) -> list[str]:
         # A copy that was cut off before a key was erased is not taken for this one.
         text = f"{one.uuid} {one.id.text} {one.version} {len(erased.entries(log.spark, log.root, log.uuid)) or ''}".rstrip()
         try:
-            if _own_table(log, one, text):
+            if own_table(log, one, copy_name(text)):
                 done.append(one.name or one.id.text)
         except NotFound as error:
             logging.getLogger("lakelog").warning("%s", error)
@@ -116,18 +118,41 @@ def leave_out_erased(log: TopicLog, name: str | None) -> None:
             rows = past.kept_version(log.spark, log.silver, one.version).filter("bucket >= 0")
             with tables.door(log.silver):
                 if rows.count() > erased.without(rows, log.uuid, gone).count():
-                    _own_table(log, one, f"{one.uuid} {one.id.text} {one.version} {len(gone)}")
+                    own_table(log, one, copy_name(f"{one.uuid} {one.id.text} {one.version} {len(gone)}"))
 
 
-def _own_table(log: TopicLog, one: Entry, text: str) -> bool:
-    name = f"{COPY}{hashlib.sha256(text.encode()).hexdigest()[:12]}"
-    copy(log, one, TableRef.of(log.root, log.name, name))
-    return registry.copied(log.spark, log.root, one, name)
+def copy_name(text: str) -> str:
+    """The name of the table for a copy, from what tells that copy from every other one."""
+    return f"{COPY}{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
-def copy(log: TopicLog, one: Entry, table: TableRef) -> None:
+def own_table(log: TopicLog, one: Entry, name: str) -> bool:
+    """Copy a snapshot into a table of its own, and enter that in the registry. Returns False where the snapshot was changed or deleted meanwhile.
+
+    A `drop_copy` that looked at the registry before the entry removes the table: so it is looked for once more after it, when such a one is done.
+
+    Raises:
+        NotFound: the snapshot cannot be read.
+        Conflict: the copy was removed again and again.
+    """
+    table = TableRef.of(log.root, log.name, name)
+    for attempt in range(ATTEMPTS):
+        _copy(log, one, table)
+        if attempt == 0 and not registry.copied(log.spark, log.root, one, name):
+            return False
+        with held(log.spark, table):
+            if _is_there(log, table):
+                return True
+    raise Conflict(f"{log.name}: others removed the copy of the snapshot {one.name or one.id.text} again and again. Try again.")
+
+
+def _is_there(log: TopicLog, table: TableRef) -> bool:
+    return (table_properties.read(log.spark, table) or {}).get(IDENTITY) == log.uuid
+
+
+def _copy(log: TopicLog, one: Entry, table: TableRef) -> None:
     """Copy a snapshot into a table, in one commit, without keys that were erased since; one that is there already is whole."""
-    if (table_properties.read(log.spark, table) or {}).get(IDENTITY) == log.uuid:
+    if _is_there(log, table):
         return
     rows = point.stored(log, point.of(log, one))
     rows = erased.without(rows, log.uuid, erased.entries(log.spark, log.root, log.uuid))
@@ -141,21 +166,28 @@ def drop_unneeded(log: TopicLog) -> list[str]:
     """Remove copies that no snapshot needs any more; in a catalog those are removed with their snapshot. Returns their names."""
     if log.table.path is None:
         return []
+    # The folder before the registry: what is entered while this goes on is in it.
+    found = [name for name in filesystem.names_in(log.spark, f"{log.root}/{log.name}") if name.startswith(COPY)]
     needed = {one.copy for one in registry.entries(log.spark, log.root, log.uuid)}
-    found = [name for name in filesystem.names_in(log.spark, f"{log.root}/{log.name}") if name.startswith(COPY) and name not in needed]
-    for name in found:
-        drop_copy(log, name)
-    return found
+    return [name for name in found if name not in needed and drop_copy(log, name)]
 
 
-def drop_copy(log: TopicLog, name: str) -> None:
-    """Remove a copy with its files; nothing where it is gone."""
+def drop_copy(log: TopicLog, name: str) -> bool:
+    """Remove a copy with its files, if no snapshot needs it. Returns whether it did.
+
+    Where nothing arbitrates between two processes (no `lock`), a copy of the last hour stays: somebody may be about to enter it (`own_table`).
+    """
     table = TableRef.of(log.root, log.name, name)
-    if table.path is None:
-        return tables.drop(log.spark, table)
     try:
         with held(log.spark, table), tables.door(table):
+            if name in {one.copy for one in registry.entries(log.spark, log.root, log.uuid)}:
+                return False
+            if table.path is None:
+                tables.drop(log.spark, table)
+                return True
+            if lock_file(log.spark, table) is None and min(past.ages(log.spark, table).values()) < FRESH_MS:
+                return False
             filesystem.remove(log.spark, table.path)
     except NotFound:
-        return None
-    return None
+        return False
+    return True

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lakelog.delta import past, tables
-from lakelog.delta.location import on_this_disk
+from lakelog.delta import tables
 from lakelog.errors import Damaged, InvalidRequest, LogIncomplete, NotFound, OffsetOutOfRange, Refused
 from lakelog.latest import erased, silver
 from lakelog.latest.progress import CONTROL_BUCKET, Mark, Progress, progress
@@ -67,7 +64,7 @@ def target_of(log: TopicLog, to: Point) -> Target:
             state = stored_progress(log.spark, place.copy)
         else:
             rows = point.stored(log, place)
-            _require_files(log, rows, place)
+            point.require_files(log, rows, place.version)
             state = control_of(log, rows)
     except NotFound as error:
         raise NotFound(f"{log.name}: {to} cannot be restored: {error}", name="SNAPSHOT_NOT_FOUND") from error
@@ -89,26 +86,6 @@ def control_of(log: TopicLog, rows: Any) -> Progress:
     if not found or len({row["partition"] for row in found}) < len(found):
         raise Damaged(f"{log.silver}: the control rows of that version are not as lakelog left them. Choose another one.")
     return Progress({row["partition"]: Mark(row["offset"], row["epoch"], row["control"]) for row in found})
-
-
-def _require_files(log: TopicLog, rows: Any, place: Place) -> None:
-    """Refuse a version whose files were removed, where they can be looked for: once the log is cut there is no way back.
-
-    Raises:
-        NotFound: a file is not there.
-    """
-    if log.silver.path is None or on_this_disk(log.spark, log.silver.path) is None:
-        return
-    for address in past.files(rows):
-        path = re.sub(r"^file:(//)?(?=/)", "", address)
-        if path.startswith("/") and not os.path.exists(_decoded(path)):
-            raise NotFound(f"{log.silver}: files of version {place.version} were removed.", name="SNAPSHOT_NOT_FOUND")
-
-
-def _decoded(path: str) -> str:
-    from urllib.parse import unquote
-
-    return unquote(path)
 
 
 def cuts(log: TopicLog, target: Target, end: LogEnd, *, damaged: bool) -> dict[int, Cut]:

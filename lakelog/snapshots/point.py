@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import datetime
+import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from lakelog.delta import past, tables
+from lakelog.delta.location import on_this_disk
 from lakelog.errors import NotFound
 from lakelog.latest import silver
 from lakelog.latest.progress import CONTROL_BUCKET
 from lakelog.model.names import TableRef
 from lakelog.model.point_in_time import At, is_name, moment
 from lakelog.model.positions import SnapshotPlace
+from lakelog.model.records import as_datetime
 from lakelog.model.topic_log import TopicLog
 from lakelog.results import Snapshot
 from lakelog.snapshots import registry
@@ -70,6 +75,22 @@ def named(log: TopicLog, text: str, *, any_point: bool = False) -> Entry:
     return registry.named(log.name, registry.entries(log.spark, log.root, log.uuid), text, any_point=any_point)
 
 
+def same(log: TopicLog, snapshot: Snapshot) -> Entry:
+    """The very entry that was answered as a snapshot.
+
+    Raises:
+        NotFound: it was deleted since (SNAPSHOT_NOT_FOUND).
+    """
+    wanted = (snapshot.name, snapshot.id, snapshot.created_at)
+    for one in registry.entries(log.spark, log.root, log.uuid):
+        if (one.name, one.id.text, as_datetime(one.created)) == wanted:
+            return one
+    raise NotFound(
+        f"{log.name}: the snapshot {snapshot.name or snapshot.id} was deleted, or renamed, meanwhile. Nothing was changed.",
+        name="SNAPSHOT_NOT_FOUND",
+    )
+
+
 def stored(log: TopicLog, place: Place) -> DataFrame:
     """Silver as it was, all rows and columns, control rows too."""
     if place.copy is not None:
@@ -97,6 +118,27 @@ def _require_same(log: TopicLog, entry: Entry, rows: DataFrame) -> None:
     with tables.door(log.silver):
         found = rows.filter(f"bucket = {CONTROL_BUCKET}").select("partition", "offset", "epoch").collect()
     require_same(log.name, entry, [row.asDict() for row in found])
+
+
+def require_files(log: TopicLog, rows: DataFrame, version: int) -> None:
+    """Refuse a version of silver whose files were removed, where they can be looked for.
+
+    Args:
+        log: the topic.
+        rows: silver's at that version.
+        version: for the message.
+
+    Raises:
+        NotFound: a file is not there (SNAPSHOT_NOT_FOUND).
+
+    Cost: Delta's list of the version's files, and a look at each.
+    """
+    if log.silver.path is None or on_this_disk(log.spark, log.silver.path) is None:
+        return
+    for address in past.files(rows):
+        path = re.sub(r"^file:(//)?(?=/)", "", address)
+        if path.startswith("/") and not os.path.exists(unquote(path)):
+            raise NotFound(f"{log.silver}: files of version {version} were removed.", name="SNAPSHOT_NOT_FOUND")
 
 
 def require_same(topic: str, entry: Entry, held: Sequence[Mapping[str, Any]]) -> None:

@@ -201,8 +201,9 @@ def keep_longer(spark: SparkSession, root: str, entry: Entry) -> bool:
 
 
 def put_in_place(spark: SparkSession, root: str, *changed: Entry) -> bool:
-    """Put a state of a silver that was computed anew in the place of an older one's. Returns False where no entry was of an older one."""
-    return change(spark, root, *changed, when="t.generation < s.generation", columns=STATE)
+    """Put a state of a silver that was computed anew, or brought back since, in the place of an older one's. Returns False where none was older."""
+    other = "(t.generation <> s.generation OR t.rule <> s.rule)"
+    return change(spark, root, *changed, when=f"(t.generation < s.generation OR (t.version < s.version AND {other}))", columns=STATE)
 
 
 def copied(spark: SparkSession, root: str, before: Entry, name: str) -> bool:

@@ -6,7 +6,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakelog.delta import tables
+from lakelog.delta import past, tables
 from lakelog.errors import Conflict, LakelogError, Refused
 from lakelog.latest.progress import Progress, last_merged, stored
 from lakelog.log import extent
@@ -15,7 +15,7 @@ from lakelog.model.records import as_datetime
 from lakelog.model.snapshot_id import FOREVER, SnapshotId, check_name, is_due, is_on, until
 from lakelog.model.topic_log import TopicLog
 from lakelog.results import Merged, Snapshot
-from lakelog.snapshots import keeping, registry
+from lakelog.snapshots import keeping, point, registry
 from lakelog.snapshots.registry import Entry
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ ATTEMPTS = 20
 
 def take(
     log: TopicLog, state: Progress, version: int, end: LogEnd, *, name: str | None, keep: int | None, note: str | None, now: int,
-    automatic: bool = False,
+    automatic: bool = False, earlier: bool = False,
 ) -> Snapshot:  # fmt: skip
     """Enter a state of silver in the registry.
 
@@ -40,6 +40,7 @@ def take(
         note: a text for people.
         now: the time in milliseconds.
         automatic: a merge took it.
+        earlier: ``version`` is a past one: whether its files are all there is looked at.
 
     Gives: the snapshot. Where one with the same end offsets and epoch is there, that one (``created`` False), under the name asked for;
     where it was made before silver was computed anew, this one takes its place. Where the log begins above an end offset nothing is created.
@@ -47,6 +48,7 @@ def take(
     Raises:
         InvalidRequest: the name is none.
         Refused: the name is another snapshot's (SNAPSHOT_EXISTS), or the log begins above the state that is to be named.
+        NotFound: files of the ``earlier`` version were removed.
         Conflict: others changed the registry again and again.
 
     Cost: the registry is read and written (a small file); for a name, silver's history is read, and a commit on silver where its retention must
@@ -75,6 +77,8 @@ def take(
             continue
         if name is not None:
             keeping.raise_for(log, [entry], now=now)
+        if earlier:
+            point.require_files(log, past.kept_version(log.spark, log.silver, version), version)
         if registry.add(log.spark, log.root, entry):
             created = not same or any(_is_older(one, entry) for one in same)
             registry.put_in_place(log.spark, log.root, *[_replaced(one, entry) for one in same if _is_older(one, entry)])
@@ -108,8 +112,9 @@ def _below(log: TopicLog, entry: Entry, end: LogEnd, partition: int) -> Snapshot
 
 
 def _is_older(one: Entry, new: Entry) -> bool:
-    """Whether an entry of the same end offsets was made before silver was computed anew."""
-    return new.generation > one.generation
+    """Whether an entry of the same end offsets was made before silver was computed anew, or before a restore took that back."""
+    other = (new.generation, new.rule) != (one.generation, one.rule)
+    return new.generation > one.generation or (other and new.version > one.version)
 
 
 def _replaced(one: Entry, new: Entry) -> Entry:

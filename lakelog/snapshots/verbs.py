@@ -62,7 +62,7 @@ class SnapshotVerbs:
         Raises:
             InvalidRequest: the name or the keep is none.
             Refused: the name is another snapshot's (SNAPSHOT_EXISTS), or the log begins above the state (SNAPSHOT_BELOW_LOG_START).
-            NotFound: silver has no such version any more.
+            NotFound: silver has no such version any more, or files of it were removed.
             Damaged: that version is the latest table of another log.
             What `merge` raises; then there is no snapshot.
 
@@ -90,7 +90,8 @@ class SnapshotVerbs:
                 break
         else:
             raise Conflict(f"{self.name}: other merges kept the snapshot from being taken. Nothing was created; try again.")
-        taken = take.take(self.log, state, version, end, name=name, keep=kept, note=note, now=self.clock())
+        earlier = at is not None
+        taken = take.take(self.log, state, version, end, name=name, keep=kept, note=note, now=self.clock(), earlier=earlier)
         maintain.leave_out_erased(self.log, name)
         LOGGER.info("%s: snapshot %s %s", self.name, taken.name or taken.id, "taken" if taken.created else "was there")
         return taken
@@ -116,8 +117,13 @@ class SnapshotVerbs:
         self.refresh()
         return point.named(self.log, name).result(self.log.root)
 
-    def delete_snapshot(self, name: str, *, dry_run: bool = False) -> SnapshotDeleted:
+    def delete_snapshot(self, name: str | Snapshot, *, dry_run: bool = False) -> SnapshotDeleted:
         """Delete a snapshot by its name or id; the state stays readable as a version of silver for as long as Delta keeps that.
+
+        Args:
+            name: its name or id, or ``latest`` or ``earliest``; or what `describe_snapshot` answered: then that one alone. Of the same end offsets
+                or name there may be another one since.
+            dry_run: say what would be deleted, and change nothing.
 
         Raises:
             NotFound: there is none (SNAPSHOT_NOT_FOUND); lists what there is.
@@ -128,7 +134,7 @@ class SnapshotVerbs:
         Cost: a look at the registry, a small commit on it; a copy's files go with the next `maintain`.
         """
         self.refresh()
-        entry = point.named(self.log, name)
+        entry = point.named(self.log, name) if isinstance(name, str) else point.same(self.log, name)
         # A restore that was cut off may need it.
         end = log_end(self.log) if dry_run else self._ready()
         warning = self._stands_on(entry, end)
@@ -177,11 +183,9 @@ class SnapshotVerbs:
     def _remove(self, gone: Sequence[Entry], *, as_known: bool = False) -> None:
         """Take entries out of the registry, and in a catalog the copies that nothing needs any more; under a path `maintain` finds those."""
         registry.remove(self.log.spark, self.log.root, gone, as_known=as_known)
-        copies = {one.copy for one in gone if one.copy is not None} if self.log.table.path is None else set()
-        if copies:
-            copies -= {one.copy for one in registry.entries(self.log.spark, self.log.root, self.log.uuid)}
-        for name in copies:
-            maintain.drop_copy(self.log, str(name))
+        if self.log.table.path is None:
+            for name in {one.copy for one in gone if one.copy is not None}:
+                maintain.drop_copy(self.log, name)
 
     def maintain(self) -> Maintained:
         """Keep the topic's tables in shape; again, and little is done. Writers and readers go on meanwhile.

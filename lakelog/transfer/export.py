@@ -45,8 +45,8 @@ def export(log: TopicLog, directory: str, place: SnapshotPlace, held: Progress, 
     merge.require_same_log(log, held, end)
     if not usable({index: tail.state for index, tail in end.tails.items()}, end.ends(), [place]):
         raise OffsetOutOfRange(
-            f"{log.name}: {place} cannot be exported: the log no longer tells all that came after it. Take a newer one.", starts=end.starts(),
-            ends=dict(place.ends),
+            f"{log.name}: {place} cannot be exported: the log no longer tells all that came after it. Nothing was exported. Merge, and export the"
+            " latest table or a newer snapshot.", starts=end.starts(), ends=dict(place.ends),
         )  # fmt: skip
     if manifest.is_there(directory):
         raise InvalidRequest(f"{directory} is not empty. Name a new or empty directory. Nothing was exported.", name="NOT_EMPTY")

@@ -151,6 +151,22 @@ def test_of_a_report_only_texts_that_may_quote_a_record_go() -> None:
 
 
 @pytest.mark.long
+def test_a_file_that_a_writer_left_unfinished_is_told_and_does_no_harm(lake: Lake) -> None:
+    """As a merge leaves it that was refused while it wrote: nobody knows what it holds."""
+    topic = lake.create_topic("people", key="STRING", value="mail STRING")
+    append(topic, ann="a1", bob="b1")
+    topic.merge()
+    Path(topic.silver.path or "", "bucket=0", "part-00000-cut-off.c000.zstd.parquet").write_bytes(b"PAR1")
+    clean = topic.erase("nobody")
+    assert [(one.where.split(":")[0], one.files) for one in clean.held] == [(f"old files of {topic.silver}", 1)]
+    done = topic.erase("ann")
+    assert [(one.where.split(":")[0], one.files) for one in done.held if one.where.startswith("old files of " + str(topic.silver))] == [
+        (f"old files of {topic.silver}", 2)
+    ]
+    assert people(topic) == {"bob": "b1"}
+
+
+@pytest.mark.long
 def test_keys_that_differ_by_a_microsecond_are_two(lake: Lake) -> None:
     topic = lake.create_topic("t", key="at TIMESTAMP, by STRING", value="n INT", config={"deletion.vectors": True})
     moment = datetime.datetime(2026, 5, 6, 10, 0, 0, 1, tzinfo=datetime.timezone.utc)
@@ -192,6 +208,20 @@ def test_a_key_is_not_erased_between_a_change_of_the_rule_and_the_rebuild(lake: 
     topic.merge(rebuild=True)
     topic.erase("bob")
     assert people(topic) == {"ann": "a1"}
+
+
+def test_who_begins_anew_after_an_erasure_of_what_is_not_merged_yet_is_told_to_merge(lake: Lake, tmp_path: Path) -> None:
+    topic = lake.create_topic("people", key="STRING", value="mail STRING")
+    append(topic, ann="a1", bob="b1")
+    topic.merge()
+    append(topic, ann="a2", bob="b2")
+    topic.erase("ann")
+    for begin in (topic.bootstrap, lambda: topic.export(tmp_path / "out")):
+        with pytest.raises(OffsetOutOfRange, match=r"\bMerge, "):
+            begin()
+    topic.merge()
+    assert {row["key"]: row["mail"] for row in topic.bootstrap().latest.collect()} == {"bob": "b2"}
+    assert topic.export(tmp_path / "out").rows == 1
 
 
 @pytest.mark.long

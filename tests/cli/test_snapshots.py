@@ -80,6 +80,12 @@ def test_what_was_confirmed_is_done_whatever_is_the_latest_snapshot_by_then(
     assert {one.name for one in topic.snapshots()} == {"one", "beside2"}
     assert cli("restore t --to latest").code == 0
     assert topic.ends() == {0: 3}
+    # Of a snapshot without a name, which somebody names meanwhile: the name stays.
+    topic.append([{"key": "last", "value": 1}])
+    unnamed = topic.snapshot()
+    monkeypatch.setattr(Call, "confirm", lambda call, what: topic.snapshot("kept"))
+    assert cli(f"snapshot delete t {unnamed.id}").code == 0
+    assert [one.name for one in topic.snapshots() if one.id == unnamed.id] == ["kept"]
     assert asked[0].startswith("Remove the records of t below the snapshot one")
     assert [one.partition(" of t")[0] for one in asked[1:]] == ["Delete the snapshot beside1", "Restore t to 0@3"]
 

@@ -30,12 +30,15 @@ FLOORS: dict[str, tuple[str, ...]] = {
     ),
     "operations": ("create", "configure", "delete", "replay", "repair", "upgrade", "truncate", "quotes", "erase", "intents"),
     "readers": ("validate", "read", "bootstrap", "positions", "lag"),
-    "snapshots": ("registry", "keeping", "epochs", "take", "point", "plan", "restore", "maintain", "verbs"),
+    "snapshots": ("registry", "keeping", "epochs", "point", "take", "plan", "restore", "maintain", "verbs"),
     "quality": (
         "rowwise", "suites", "folder", "judgement", "expectations", "engine", "conditions", "verdicts", "quarantine", "selection", "rivals", "requeue",
         "gate", "merge_gate", "audit", "pages", "profile", "verbs",
     ),
-    "latest": ("erased", "progress", "fold", "compare", "fill", "silver", "upsert", "evolution", "merge", "views", "status", "recompute", "verify"),
+    "latest": (
+        "erased", "progress", "fold", "compare", "fill", "silver", "upsert", "rebuild", "evolution", "merge", "views", "status", "recompute",
+        "verify",
+    ),
     "log": (
         "rows", "notes", "inspection", "tail", "tokens", "ledger", "conditions", "guard", "state", "withdrawn", "cut", "terms", "bronze", "extent",
         "append", "bulk",
@@ -65,7 +68,7 @@ COLLECTORS = (
     "log.tail", "log.tokens", "log.ledger", "log.withdrawn", "log.conditions", "log.inspection", "log.bronze", "log.bulk",
     "latest.compare", "latest.fill", "latest.progress", "latest.upsert", "latest.status", "latest.recompute", "operations.repair",
     "operations.truncate", "cleaning.checkpoint", "cleaning.segments", "cleaning.winners", "cleaning.dropping", "cleaning.explain",
-    "cleaning.forgetting",
+    "cleaning.forgetting", "cleaning.receipt",
     "readers.read", "readers.positions", "readers.lag",
     "snapshots.registry", "snapshots.plan", "snapshots.point", "log.extent",
     "quality.quarantine", "quality.verdicts", "quality.merge_gate", "quality.audit", "quality.profile", "quality.requeue",

@@ -6,12 +6,16 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql.types import LongType, StructType
 
-from lakelog.errors import LogIncomplete
+from lakelog.errors import InvalidConfig, LogIncomplete
+from lakelog.latest import evolution
 from lakelog.log.state import change_state
 from lakelog.log.tail import log_end
+from lakelog.model.log_state import Intent
 from lakelog.operations import configure
 from lakelog.terminal import output
+from tests.interleaving import late
 from tests.tables import versions
 
 if TYPE_CHECKING:
@@ -152,3 +156,32 @@ def test_a_log_that_begins_above_0_is_like_any_other(lake: Lake, monkeypatch: py
     assert [row["offset"] for row in topic.read(0, 100).collect()] == [100, 101]
     with pytest.raises(Exception, match=r"holds offsets \[100, 102\)"):
         topic.read(0, 99)
+
+
+@pytest.mark.long
+def test_of_two_changes_of_types_at_once_the_second_is_judged_by_the_first(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = lake.create_topic("t", key="STRING", value="v INT")
+    topic.append([{"key": "a", "value": {"v": 1}}])
+    with monkeypatch.context() as patch:
+        late(patch, configure.state, "change_state", lambda: lake.topic("t").configure(value="v INT, g INT"))
+        with pytest.raises(InvalidConfig, match="the field g is missing"):
+            topic.configure(value="v INT, f INT")
+    assert topic.status().intent is None
+    assert topic.append([{"key": "b", "value": {"v": 1, "g": 2}}]).offsets == {0: (1, 2)}
+    # One that is finished by another command, at the same moment.
+    with monkeypatch.context() as patch:
+        late(patch, evolution, "committing", lambda: lake.topic("t").append([{"key": "c", "value": {"v": 3}}]))
+        topic.configure(value="v BIGINT, g INT, f INT")
+    topic.append([{"key": "d", "value": {"v": 1 << 40, "f": 5}}])
+    topic.merge()
+    assert {row["key"]: (row["v"], row["g"], row["f"]) for row in topic.latest().collect()} == {
+        "a": (1, None, None), "b": (1, 2, None), "c": (3, None, None), "d": (1 << 40, None, 5),
+    }  # fmt: skip
+    # One that an earlier lakelog began and that can never be done: it is given up.
+    end = log_end(topic.log)
+    impossible = Intent("configure", "x", {"value": StructType().add("value", StructType().add("v", LongType())).jsonValue()})
+    states = {index: tail.state.next("x", intent=impossible) for index, tail in end.tails.items()}
+    assert change_state(topic.log, end, states, "intent", now=0)
+    with pytest.raises(InvalidConfig, match="is missing"):
+        topic.append([{"key": "e", "value": {"v": 1}}])
+    assert topic.append([{"key": "e", "value": {"v": 1}}]).offsets == {0: (4, 5)}

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakelog.errors import Damaged
-from lakelog.latest import upsert
+from lakelog.errors import Damaged, LogIncomplete, VersionMismatch
+from lakelog.latest import rebuild, upsert
 from lakelog.latest.progress import progress, stored
 from lakelog.log import guard
+from lakelog.operations import repair
 
 if TYPE_CHECKING:
     from lakelog import Lake, Topic
@@ -119,6 +120,78 @@ def test_a_rebuild_does_not_move_progress_backwards(lake: Lake, monkeypatch: pyt
     rebuilt = topic.merge(rebuild=True)
     assert seen[0].to_offsets == {0: 2}
     assert (rebuilt.to_offsets, live(topic)) == ({0: 2}, {"a": "v", "b": "v"})
+
+
+@pytest.mark.long
+def test_what_others_do_while_a_rebuild_looks_at_the_log_stands(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An erasure, a restore and a merge, each between the look at the log and the fold: the rebuild begins anew, or refuses."""
+    topic, other = lake.create_topic("t", key="STRING", value="STRING"), lake.topic("t")
+    topic.append([record("person", 0), record("b", 0)])
+    topic.merge()
+    topic.snapshot("s")
+    topic.append([record("bad", 0)])
+    topic.merge()
+    with monkeypatch.context() as patch:
+        overtaken_once(patch, rebuild, "rebuild", lambda: other.restore("s"))
+        topic.merge(rebuild=True)
+    assert live(topic) == {"person": "v", "b": "v"}
+
+    def merge_more() -> Any:
+        other.append([record("c", 0)])
+        return other.merge()
+
+    version = topic.status().silver_version
+    with monkeypatch.context() as patch:
+        overtaken_once(patch, rebuild, "rebuild", merge_more)
+        with pytest.raises(VersionMismatch):
+            topic.merge(rebuild=True, expected_version=version)
+    assert live(topic) == {"person": "v", "b": "v", "c": "v"}
+    with monkeypatch.context() as patch:
+        seen = overtaken_once(patch, rebuild, "rebuild", lambda: other.erase("person"))
+        with pytest.raises(LogIncomplete):
+            topic.merge(rebuild=True)
+    assert (seen[0].removed["silver"], live(topic)) == (1, {"b": "v", "c": "v"})
+    with monkeypatch.context() as patch:
+        patch.setattr(repair, "_of_silver", lambda *given: (["something"], False))
+        overtaken_once(patch, rebuild, "rebuild", lambda: other.erase("b"))
+        topic.repair()
+    assert (live(topic), topic.verify().problems) == ({"c": "v"}, [])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({}, {"compaction.strategy": "timestamp"}),
+        ({}, {"compaction.strategy": "column", "compaction.strategy.column": "at"}),
+        ({"compaction.strategy": "timestamp"}, {"compaction.strategy": "header", "compaction.strategy.header": "n"}),
+    ],
+)
+def test_a_repair_while_a_change_of_the_rule_waits_for_its_rebuild(lake: Lake, before: dict[str, str], after: dict[str, str]) -> None:
+    """What silver remembers is of the old rule: of another type, and nothing to the new one."""
+    topic = lake.create_topic("t", key="STRING", value="at TIMESTAMP, n INT", config=before)
+
+    def put(key: str, number: int) -> None:
+        value = {"at": f"2026-01-0{number}T00:00:00Z", "n": number}
+        topic.append([{"key": key, "value": value, "timestamp": number, "headers": [["n", number]]}])
+
+    put("a", 2)
+    put("a", 1)
+    topic.merge()
+    topic.configure(after)
+    # Where both rules give the same rows nothing is wrong.
+    topic.repair()
+    topic.merge(rebuild=True)
+    assert {row["n"] for row in topic.latest().collect()} == {2}
+    put("b", 3)
+    topic.merge()
+    topic.configure(dict.fromkeys(after) | before)
+    lake.spark.sql(f"DELETE FROM {topic.bronze.sql()} WHERE partition = 0 AND segment >= 0 AND offset = 1")
+    assert topic.repair().problems != []
+    assert topic.status().intent is None
+    put("c", 4)
+    topic.merge()
+    assert ({row["key"] for row in topic.latest().collect()}, topic.verify().problems) == ({"a", "b", "c"}, [])
 
 
 @pytest.mark.long

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
-from lakelog.errors import Damaged, FencedEpoch
+from lakelog.errors import Conflict, Damaged, FencedEpoch
 from lakelog.log import notes
 from lakelog.log.notes import lost_appends, standing
+from lakelog.operations import repair
+from lakelog.snapshots import restore
+from tests.interleaving import late
 from tests.tables import versions
 
 if TYPE_CHECKING:
@@ -55,8 +58,6 @@ def test_records_after_a_restore_of_the_log_are_never_skipped(lake: Lake, monkey
 
 @pytest.mark.long
 def test_a_repair_that_is_cut_off_is_finished_by_the_next_writer(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lakelog.operations import repair
-
     topic = lake.create_topic("t", key="STRING", value="STRING")
     topic.append([record("a"), record("b"), record("c")])
     topic.merge()
@@ -74,7 +75,7 @@ def test_a_repair_that_is_cut_off_is_finished_by_the_next_writer(lake: Lake, mon
     def cut(*_: Any, **__: Any) -> None:
         raise Cut
 
-    for module, name in ((repair.upsert, "rebuild"), (repair.state, "close")):
+    for module, name in ((repair.rebuild, "rebuild"), (repair.state, "close")):
         with monkeypatch.context() as patch, pytest.raises(Cut):
             patch.setattr(module, name, cut)
             lake.topic("t").repair()
@@ -168,3 +169,29 @@ def test_what_restores_took_back_is_told_by_versions() -> None:
     rows[1] = commit(5, "RESTORE", to="4")
     assert lost_appends(rows) is None
     assert [row["version"] for row in standing([commit(5, "RESTORE"), *rows[2:]])] == [5], "a time: what it took back is not known"
+
+
+@pytest.mark.long
+def test_a_repair_does_not_give_up_what_another_began_meanwhile(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic, other = lake.create_topic("t", key="STRING", value="STRING"), lake.topic("t")
+    topic.append([record("a")])
+    topic.merge()
+    topic.snapshot("s")
+    for key in "bc":
+        topic.append([record(key)])
+    topic.merge()
+    newest = lake.spark.sql(f"DESCRIBE HISTORY {topic.bronze.sql()} LIMIT 1").collect()[0]["version"]
+    lake.spark.sql(f"RESTORE TABLE {topic.bronze.sql()} TO VERSION AS OF {newest - 1}")
+
+    def begin() -> None:
+        with monkeypatch.context() as cut:
+            cut.setattr(restore, "carry_out", lambda *given, **more: None)
+            other.restore("s")
+
+    with monkeypatch.context() as patch:
+        late(patch, repair.inspection, "problems", begin)
+        with pytest.raises(Conflict, match="the operation restore was begun meanwhile"):
+            topic.repair()
+    assert topic.append([record("d")]).offsets == {0: (1, 2)}, "it is finished first"
+    topic.merge()
+    assert (live(topic), topic.verify().problems) == (dict.fromkeys("ad", "v"), [])

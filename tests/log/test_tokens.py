@@ -104,3 +104,13 @@ def test_a_token_answers_although_the_log_was_restored_behind_it_meanwhile(
     with pytest.raises(FencedEpoch):
         topic.append(records, token="two", epoch=0)
     assert values(topic) == [1]
+
+
+def test_a_token_may_be_called_as_a_load_is(topic: Topic, tmp_path: Path) -> None:
+    file = tmp_path / "x.ndjson"
+    file.write_text(json.dumps({"key": "a", "value": "1"}) + "\n", encoding="utf-8")
+    topic.load(file, identity="orders")
+    assert topic.append([{"key": "b", "value": "2"}], token="orders").offsets == {0: (1, 2)}
+    assert topic.append([{"key": "b", "value": "2"}], token="orders").repeated
+    assert topic.load(file, identity="orders").found == 1
+    assert values(topic) == [1, 2]

@@ -31,11 +31,35 @@ def test_who_can_read_on_now_and_could_not_any_more_holds_the_log() -> None:
         SnapshotPlace(0, {0: 5, 1: 3}, "new", 2),
         SnapshotPlace(0, {0: 4, 1: 2}, "gone", 0),
     ]
-    found = blockers(states, starts, Held([], kept, readers))
+    found = blockers(states, {0: 9, 1: 9}, starts, Held([], kept, readers))
 
     assert [text.split(" is ")[0] for text in found] == [
         "the group behind", "the group at the start", "the snapshot old (epoch 0, end offsets 0: 4, 1: 3)",
     ]  # fmt: skip
+
+
+def test_a_reader_that_a_restore_cut_off_holds_the_log_from_where_it_goes_back_to() -> None:
+    states = {0: state(epochs=((0, 0), (1, 5)))}
+    readers = [reader(group, offset) for group, offset in (("ahead", 8), ("back before", 5), ("behind", 2))]
+
+    def found(start: int) -> list[str]:
+        return blockers(states, {0: 9}, {0: start}, Held([], [], readers))
+
+    ahead, before, behind = (
+        "the group ahead is at offset 8 of partition 0, and has to go back to 5",
+        "back before is at offset 5",
+        "is at offset 2",
+    )
+    assert found(2) == []
+    assert [behind in one for one in found(3)] == [True]
+    assert found(5) == found(3)
+    assert (found(6)[0], [before in one for one in found(6)], [behind in one for one in found(6)]) == (
+        ahead, [False, True, False], [False, False, True],
+    )  # fmt: skip
+    moved = {0: state(epochs=((0, 0), (1, 5)), start=6)}
+    assert blockers(moved, {0: 9}, {0: 9}, Held([], [], readers)) == [], (
+        "the log has left what it would go back to: it loads a snapshot anyway"
+    )
 
 
 def test_a_registration_holds_until_it_expires() -> None:

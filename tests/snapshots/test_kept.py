@@ -170,3 +170,27 @@ def test_what_is_kept_outlives_vacuum_and_what_is_not_is_gone(lake: Lake, clock:
     assert len(copies()) == 2
     done = orders.maintain()
     assert (done.expired, len(done.dropped), copies()) == (["0@4,0"], 2, []), "that one is old, and not on the history since the restore"
+
+
+@pytest.mark.long
+def test_a_restore_to_a_state_of_a_shorter_retention_loses_no_commit_that_a_kept_snapshot_needs(lake: Lake, clock: Clock) -> None:
+    """Delta removes old commits with a checkpoint, every tenth commit, by the retention that the table has then."""
+    orders = topic(lake, **{"snapshot.retention.ms": DAY})
+    put(orders, a="1")
+    early = orders.merge().version
+    put(orders, a="2")
+    orders.snapshot("kept", keep="90 days")
+    lake = aged(lake, clock, 30)
+    orders = lake.topic("t")
+    silver_path = Path(orders.silver.path or "")
+    while version_of(silver_path) < 9:
+        put(orders, b=str(version_of(silver_path)))
+        orders.merge()
+    assert version_of(silver_path) == 9, "the next commit is one with a checkpoint"
+    orders.restore(early)
+    assert list(silver_path.glob("_delta_log/*.checkpoint*.parquet"))
+    assert (live(orders), live(orders, "kept")) == ({"a": "1"}, {"a": "2"})
+    assert (silver_path / "_delta_log" / f"{early:020}.json").exists()
+    assert retentions(orders) == [f"interval {91 * 86_400} seconds"] * 2 or retentions(orders) == [f"interval {121 * 86_400} seconds"] * 2
+    orders.restore("kept")
+    assert (live(orders), orders.verify().problems) == ({"a": "2"}, [])

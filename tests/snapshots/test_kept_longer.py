@@ -50,7 +50,7 @@ def test_a_keep_and_a_copy_made_at_once_both_stand(lake: Lake, monkeypatch: pyte
     good = orders.snapshot("good", keep="2 days")
     told: list[datetime.datetime | None] = []
     with monkeypatch.context() as patch:
-        late(patch, maintain, "_own_table", lambda: told.append(extended(lake, good.version)))
+        late(patch, maintain, "own_table", lambda: told.append(extended(lake, good.version)))
         assert orders.maintain().promoted == ["good"]
     shown = orders.describe_snapshot("good")
     assert (shown.form, shown.kept_until) == ("table", told[0])
@@ -67,7 +67,7 @@ def test_a_keep_and_a_copy_made_at_once_both_stand(lake: Lake, monkeypatch: pyte
 
     # An erasure makes another copy, without the key.
     with monkeypatch.context() as patch:
-        late(patch, maintain, "copy", lambda: told.append(extended(lake, None, "180 days")))
+        late(patch, maintain, "own_table", lambda: told.append(extended(lake, None, "180 days")))
         orders.erase("b")
     shown = orders.describe_snapshot("good")
     assert (live(orders, "good"), shown.kept_until) == ({"a": "1"}, told[1])

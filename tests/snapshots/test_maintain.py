@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow
+import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from lakelog.snapshots import maintain, registry
 from lakelog.snapshots.maintain import MANY_FILES
-from tests.snapshots.test_snapshots import put, topic
+from tests.interleaving import late
+from tests.snapshots.test_snapshots import live, put, topic
 
 if TYPE_CHECKING:
     from lakelog import Lake
@@ -48,3 +51,31 @@ def test_runs_of_many_nights_are_written_together_and_tell_the_same(lake: Lake) 
     put(orders, a="2")
     orders.merge()
     assert orders.verify().problems == []
+
+
+@pytest.mark.long
+def test_a_copy_that_somebody_is_about_to_enter_is_not_lost(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another maintenance removes copies that nothing needs while one makes the copy: before it is entered, and between its look and the removal."""
+    orders = topic(lake, **{"snapshot.retention.ms": 1})
+    put(orders, a="1")
+    orders.snapshot("kept", keep="90 days")
+    put(orders, a="2")
+    orders.merge()
+    removed: list[str] = []
+    with monkeypatch.context() as patch:
+        late(patch, registry, "copied", lambda: removed.extend(maintain.drop_unneeded(orders.log)))
+        assert orders.maintain().promoted == ["kept"]
+    assert len(removed) == 1, "it was made, and nobody had entered it"
+    assert (live(orders, "kept"), orders.describe_snapshot("kept").form) == ({"a": "1"}, "table")
+
+    put(orders, b="1")
+    orders.snapshot("second", keep="90 days")
+    # A copy that was cut off before it was entered; it is entered when the other has looked at the registry.
+    with monkeypatch.context() as patch:
+        patch.setattr(registry, "copied", lambda *given: False)
+        assert maintain.promote(orders.log, now=0) == []
+    promoted: list[str] = []
+    with monkeypatch.context() as patch:
+        late(patch, maintain, "drop_copy", lambda: promoted.extend(maintain.promote(orders.log, now=0)))
+        assert maintain.drop_unneeded(orders.log) == []
+    assert (promoted, live(orders, "second")) == (["second"], {"a": "2", "b": "1"})

@@ -1,0 +1,117 @@
+"""Silver computed anew from the whole log, in one commit that replaces all its rows, whatever state it is in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from lakelog.delta import table_properties, tables
+from lakelog.delta.errors import raised
+from lakelog.delta.table_properties import IDENTITY
+from lakelog.errors import NotFound
+from lakelog.latest import silver
+from lakelog.latest.compare import compare
+from lakelog.latest.fill import fill, large
+from lakelog.latest.fold import fold
+from lakelog.latest.progress import LogPlace, Progress, control_rows, fingerprint
+from lakelog.latest.upsert import PROGRESS_MOVED, Admit, Step, Winners, gated
+from lakelog.model.ordering import OrderingRule
+from lakelog.model.topic_log import TopicLog
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row
+
+
+def found(log: TopicLog) -> list[Row] | None:
+    """Silver's control rows as they are, whatever they say, for `rebuild`; None where silver is gone. Cost: as of `control_rows`."""
+    try:
+        return control_rows(log.spark, log.silver)
+    except NotFound:
+        return None
+
+
+def rebuild(
+    log: TopicLog, starts: Mapping[int, int], places: Mapping[int, LogPlace], known: list[Row] | None, *, bronze_version: int, now: int,
+    admit: Admit | None = None, remember: bool = False,
+) -> tuple[int | None, Step]:  # fmt: skip
+    """Compute silver anew from the whole log under the topic's present rule, in one commit that replaces all rows; ``admit`` as for `merge`.
+
+    Works whatever state silver is in: its control rows missing or twice, another log's (its columns and properties are replaced), or gone.
+    The commit holds only if the control rows are still ``known`` (where silver was another log's, or gone, that is not looked at).
+
+    Args:
+        log: the topic's log.
+        starts: partition to its log start.
+        places: partition to where the log ends.
+        known: what `found` gave before the log's end was read: whatever fences silver, or goes on with it, since then is seen.
+        bronze_version: the log's, at that end.
+        now: the time in milliseconds.
+        admit: as for `merge`.
+        remember: the log may have been cleaned: the versions of deleted keys that silver remembers under the same rule stay, as far as the log
+            reaches.
+
+    Returns:
+        (silver's version, or None when another merge was first; what the step did).
+
+    Cost: the whole log is read, silver is written once. Counts start anew.
+    """
+    start = dict(starts)
+    ends = {index: place.end for index, place in places.items()}
+    counts: dict[int, dict[str, int]] = {}
+    data = None
+    generation, ours = _generation(log, known or [], now)
+    # Under another rule their versions say nothing, and may be of another type.
+    remember = remember and log.rule.versioned and known is not None and ours and _same_rule(log, known)
+    remembered = silver.remembered(log) if remember else None
+    if any(end > start[index] for index, end in ends.items()):
+        # Where versions are remembered the rank of each winner is needed.
+        whole = remembered is None and large(start, ends)
+        compared = fill(log, start, ends, bronze_version) if whole else compare(log, fold(log, start, ends, bronze_version), None)
+        changes = compared.changes
+        if remembered is not None:
+            changes, stays = silver.carried(log, remembered, ends, changes)
+        counts, data = compared.counts, silver.stored_rows(log, changes, now)
+        data = data if remembered is None else data.unionAll(stays)
+        if admit is not None:
+            admit(Winners(changes, Step(start, ends, counts), None, places, anew=True))
+    carried = remembered is not None and data is not None
+    after = Progress.start(places, counts, rule=log.rule, uuid=log.uuid, generation=generation, remembers=carried)
+    control = silver.control_frame(log, after, now)
+    if known is not None and ours:
+        control = gated(control, tables.read(log.spark, log.silver), fingerprint(known))
+    rows = control if data is None else data.unionAll(control)
+    try:
+        if known is not None and ours:
+            version = tables.overwrite(rows, log.silver, partitioned_by=("bucket",), user_metadata=after.note())
+        else:
+            version = tables.create(
+                rows,
+                log.silver,
+                partitioned_by=("bucket",),
+                properties=silver.table_settings(log),
+                replace=known is not None,
+                user_metadata=after.note(),
+            )
+    except Exception as error:
+        if not raised(error, PROGRESS_MOVED):
+            raise
+        return None, Step(start, ends, counts)
+    return version, Step(start, ends, counts)
+
+
+def _same_rule(log: TopicLog, known: Sequence[Row]) -> bool:
+    """Whether silver's control rows say that it was made under the topic's present rule."""
+    rules = {json.loads(row["control"]).get("rule") for row in known}
+    return None not in rules and all(OrderingRule.from_json(rule) == log.rule for rule in rules)
+
+
+def _generation(log: TopicLog, known: Sequence[Row], now: int) -> tuple[int, bool]:
+    """The number of a silver that is computed anew now, by the control rows of the one before, and whether that is this topic's.
+
+    One more than that one's; where the count is lost, the time in milliseconds, which no count has come to.
+    """
+    controls = [json.loads(row["control"]) for row in known]
+    properties = table_properties.read(log.spark, log.silver) or {}
+    ours = properties.get(IDENTITY) == log.uuid and all(control.get("topic") == log.uuid for control in controls)
+    return (max(int(control.get("generation", 0)) for control in controls) + 1 if controls and ours else now), ours
