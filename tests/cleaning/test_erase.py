@@ -210,6 +210,7 @@ def test_a_key_is_not_erased_between_a_change_of_the_rule_and_the_rebuild(lake: 
     assert people(topic) == {"ann": "a1"}
 
 
+@pytest.mark.long
 def test_who_begins_anew_after_an_erasure_of_what_is_not_merged_yet_is_told_to_merge(lake: Lake, tmp_path: Path) -> None:
     topic = lake.create_topic("people", key="STRING", value="mail STRING")
     append(topic, ann="a1", bob="b1")
