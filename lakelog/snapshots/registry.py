@@ -202,8 +202,8 @@ def keep_longer(spark: SparkSession, root: str, entry: Entry) -> bool:
 
 def put_in_place(spark: SparkSession, root: str, *changed: Entry) -> bool:
     """Put a state of a silver that was computed anew, or brought back since, in the place of an older one's. Returns False where none was older."""
-    other = "(t.generation <> s.generation OR t.rule <> s.rule)"
-    return change(spark, root, *changed, when=f"(t.generation < s.generation OR (t.version < s.version AND {other}))", columns=STATE)
+    other, older = "(t.generation <> s.generation OR t.rule <> s.rule)", "(t.generation < s.generation OR t.version < s.version)"
+    return change(spark, root, *changed, when=f"{other} AND {older}", columns=STATE)
 
 
 def copied(spark: SparkSession, root: str, before: Entry, name: str) -> bool:

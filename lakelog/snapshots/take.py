@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 ATTEMPTS = 20
+# So many are no count of rebuilds: where the count was lost with silver, a generation is a time.
+MANY_GENERATIONS = 1_000_000
 
 
 def take(
@@ -71,7 +73,7 @@ def take(
                 name="SNAPSHOT_EXISTS", expected=entry.id.text, actual=mine.id.text,
             )  # fmt: skip
         if mine is not None:
-            found = _again(log, mine, entry, now=now)
+            found = _again(log, mine, entry, now=now, earlier=earlier)
             if found is not None:
                 return found
             continue
@@ -80,9 +82,9 @@ def take(
         if earlier:
             point.require_files(log, past.kept_version(log.spark, log.silver, version), version)
         if registry.add(log.spark, log.root, entry):
-            created = not same or any(_is_older(one, entry) for one in same)
-            registry.put_in_place(log.spark, log.root, *[_replaced(one, entry) for one in same if _is_older(one, entry)])
-            return entry.result(log.root, created=created)
+            older = [one for one in same if _is_older(one, entry, earlier=earlier)]
+            registry.put_in_place(log.spark, log.root, *[_replaced(one, entry) for one in older])
+            return entry.result(log.root, created=not same or bool(older))
     raise Conflict(f"{log.name}: the registry changed {ATTEMPTS} times while the snapshot was taken. Nothing was created; try again.")
 
 
@@ -111,10 +113,15 @@ def _below(log: TopicLog, entry: Entry, end: LogEnd, partition: int) -> Snapshot
     return entry.result(log.root)
 
 
-def _is_older(one: Entry, new: Entry) -> bool:
-    """Whether an entry of the same end offsets was made before silver was computed anew, or before a restore took that back."""
-    other = (new.generation, new.rule) != (one.generation, one.rule)
-    return new.generation > one.generation or (other and new.version > one.version)
+def _is_older(one: Entry, new: Entry, *, earlier: bool) -> bool:
+    """Whether an entry of the same end offsets was made before silver was computed anew, or before a restore took that back.
+
+    Versions tell, unless silver was lost in between and they began at 0 again. A restore takes generations back too: of an ``earlier`` state they
+    say nothing but that.
+    """
+    if (new.generation, new.rule) == (one.generation, one.rule):
+        return False
+    return new.version > one.version or new.generation - one.generation > (MANY_GENERATIONS if earlier else 0)
 
 
 def _replaced(one: Entry, new: Entry) -> Entry:
@@ -122,12 +129,12 @@ def _replaced(one: Entry, new: Entry) -> Entry:
     return replace(one, version=new.version, generation=new.generation, rule=new.rule, copy=None)
 
 
-def _again(log: TopicLog, mine: Entry, asked: Entry, *, now: int) -> Snapshot | None:
+def _again(log: TopicLog, mine: Entry, asked: Entry, *, now: int, earlier: bool) -> Snapshot | None:
     """The snapshot that is there already; kept as long as either call asked, and replaced where silver was computed anew since.
 
     None where the registry changed meanwhile: it may have been deleted.
     """
-    older = _is_older(mine, asked)
+    older = _is_older(mine, asked, earlier=earlier)
     after = registry.kept_longer(_replaced(mine, asked) if older else mine, asked.kept_until)
     if after != mine:
         keeping.raise_for(log, [after], now=now)
