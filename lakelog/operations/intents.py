@@ -44,7 +44,7 @@ def finish(log: TopicLog, end: LogEnd, *, now: int) -> None:
     if intent.operation == CONFIGURE:
         configure.carry_out(log, end, intent, now=now)
     elif intent.operation == REPAIR:
-        repair.carry_out(log, end, intent, now=now)
+        repair.carry_out(log, intent, now=now)
     elif intent.operation == TRUNCATE:
         truncate.carry_out(log, end, intent, now=now)
     elif intent.operation == RESTORE:

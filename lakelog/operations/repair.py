@@ -107,7 +107,7 @@ def repair(
             epoch, states = end.epoch, {index: tail.state.next(intent.id, intent=intent) for index, tail in end.tails.items()}
         rows = [_batch_row(row) for row in _batches_without_row(log)]
         if state.change_state(log, end, states, "repair", now=now, more=rows):
-            version = carry_out(log, log_end(log), intent, now=now) if base is None else replay.carry_out(log, intent, now=now)[1]
+            version = carry_out(log, intent, now=now) if base is None else replay.carry_out(log, intent, now=now)[1]
             done = _begun(epoch if changed else None, end, rows)
             done += ["the restore that was begun was given up: the log stays as it is"] * (unfinished is not None)
             done += _told(base, end.ends(), forgotten)
@@ -161,7 +161,7 @@ def _begun(epoch: int | None, end: LogEnd, rows: Sequence[object]) -> list[str]:
     return done + [f"{len(rows)} appends that had lost their batch rows got them back"] * bool(rows)
 
 
-def carry_out(log: TopicLog, end: LogEnd, intent: Intent, *, now: int) -> int | None:
+def carry_out(log: TopicLog, intent: Intent, *, now: int) -> int | None:
     """Finish a repair that was begun, unless somebody else has: silver anew under the log's new epoch. Returns silver's version."""
     for _ in range(ATTEMPTS):
         known = rebuild.found(log)

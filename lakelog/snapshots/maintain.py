@@ -27,6 +27,7 @@ COPY = "snapshot_"
 # The lake's own tables, to which every run, verdict and position adds a small file; written together where there are many.
 OF_LAKE = ("runs", "snapshots", "verdicts", "positions", "erased")
 MANY_FILES = 32
+# For how long a copy that nobody entered is left alone where no lock arbitrates.
 FRESH_MS = 3_600_000
 ATTEMPTS = 20
 
@@ -136,13 +137,14 @@ def own_table(log: TopicLog, one: Entry, name: str) -> bool:
         Conflict: the copy was removed again and again.
     """
     table = TableRef.of(log.root, log.name, name)
-    for attempt in range(ATTEMPTS):
-        _copy(log, one, table)
-        if attempt == 0 and not registry.copied(log.spark, log.root, one, name):
-            return False
+    _copy(log, one, table)
+    if not registry.copied(log.spark, log.root, one, name):
+        return False
+    for _ in range(ATTEMPTS):
         with held(log.spark, table):
             if _is_there(log, table):
                 return True
+        _copy(log, one, table)
     raise Conflict(f"{log.name}: others removed the copy of the snapshot {one.name or one.id.text} again and again. Try again.")
 
 
@@ -175,7 +177,8 @@ def drop_unneeded(log: TopicLog) -> list[str]:
 def drop_copy(log: TopicLog, name: str) -> bool:
     """Remove a copy with its files, if no snapshot needs it. Returns whether it did.
 
-    Where nothing arbitrates between two processes (no `lock`), a copy of the last hour stays: somebody may be about to enter it (`own_table`).
+    Where nothing arbitrates between two processes (no `lock`), a copy of the last hour stays, and one that is no table yet: somebody may be about
+    to enter it (`own_table`).
     """
     table = TableRef.of(log.root, log.name, name)
     try:

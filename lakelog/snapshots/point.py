@@ -86,7 +86,7 @@ def same(log: TopicLog, snapshot: Snapshot) -> Entry:
         if (one.name, one.id.text, as_datetime(one.created)) == wanted:
             return one
     raise NotFound(
-        f"{log.name}: the snapshot {snapshot.name or snapshot.id} was deleted, or renamed, meanwhile. Nothing was changed.",
+        f"{log.name}: the snapshot {snapshot.name or snapshot.id} was deleted meanwhile. Nothing was changed.",
         name="SNAPSHOT_NOT_FOUND",
     )
 

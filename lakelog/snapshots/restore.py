@@ -27,8 +27,6 @@ from lakelog.snapshots import epochs, keeping
 from lakelog.snapshots.plan import KEEP, Target, control_of, copy_name, copy_table
 
 ATTEMPTS = 20
-# Delta's own; lakelog sets no other.
-CHECKPOINT_INTERVAL = 10
 
 
 @dataclass(frozen=True)
@@ -146,14 +144,11 @@ def _bring_back(log: TopicLog, order: Order, intent: Intent, *, now: int) -> Non
             return
         try:
             wanted = _wanted(log, order)
-            if version > 0 and (version + 1) % CHECKPOINT_INTERVAL == 0:
-                # With its checkpoint Delta would remove commits by the retention of that state: it may be shorter than snapshots need.
-                table_properties.change(log.spark, log.silver, _properties(log, now=now))
-                continue
             if not _stands(log, version, _overwrite(log, order), now=now):
                 continue
             erased.sweep(log.spark, log.silver, log.uuid, erased.entries(log.spark, log.root, log.uuid))
-            properties, held = _properties(log, now=now), table_properties.read(log.spark, log.silver) or {}
+            properties = {**silver.table_settings(log), **silver.delta_properties(log.config, keeping.kept_ms(log, now=now))}
+            held = table_properties.read(log.spark, log.silver) or {}
             if any(held.get(name) != text for name, text in properties.items()):
                 table_properties.change(log.spark, log.silver, properties)
             evolution.reconcile(log, tables.read(log.spark, log.silver).schema)
@@ -169,11 +164,6 @@ def _bring_back(log: TopicLog, order: Order, intent: Intent, *, now: int) -> Non
                 " verify with repair: it gives that restore up, and computes the latest table anew.", version=order.version,
             ) from error  # fmt: skip
     raise Conflict(f"{log.name}: other writers kept silver from being restored. Try again: any writing command goes on with it.")
-
-
-def _properties(log: TopicLog, *, now: int) -> dict[str, str]:
-    """Silver's, as the topic is configured, and as its snapshots need them."""
-    return {**silver.table_settings(log), **silver.delta_properties(log.config, keeping.kept_ms(log, now=now))}
 
 
 def _version(log: TopicLog) -> int:

@@ -77,10 +77,10 @@ def take(
             if found is not None:
                 return found
             continue
-        if name is not None:
-            keeping.raise_for(log, [entry], now=now)
         if earlier:
             point.require_files(log, past.kept_version(log.spark, log.silver, version), version)
+        if name is not None:
+            keeping.raise_for(log, [entry], now=now)
         if registry.add(log.spark, log.root, entry):
             older = [one for one in same if _is_older(one, entry, earlier=earlier)]
             registry.put_in_place(log.spark, log.root, *[_replaced(one, entry) for one in older])

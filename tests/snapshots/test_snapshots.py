@@ -295,7 +295,8 @@ def test_a_version_whose_files_are_gone_cannot_be_named(lake: Lake) -> None:
     # As OPTIMIZE and a VACUUM with another retention leave it: the control rows are there still, in files of their own.
     for path in before:
         path.unlink()
+    tables = versions(lake.root, "t")
     for name in ("named", None):
         with pytest.raises(NotFound, match=rf"files of version {version} were removed") as missing:
-            orders.snapshot(name, at=version)
-        assert (missing.value.name, orders.snapshots()) == ("SNAPSHOT_NOT_FOUND", [])
+            orders.snapshot(name, at=version, keep=None if name is None else "90 days")
+        assert (missing.value.name, orders.snapshots(), versions(lake.root, "t")) == ("SNAPSHOT_NOT_FOUND", [], tables)
