@@ -13,7 +13,7 @@ def late(patch: pytest.MonkeyPatch, owner: Any, name: str, other: Any) -> None:
 
     def called(*given: Any, **more: Any) -> Any:
         if not done:
-            done.append(name)
+            done.append(name)  # its work may come by here too
             other()
         return function(*given, **more)
 

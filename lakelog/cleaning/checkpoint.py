@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lakelog.delta import tables
+from lakelog.delta import past, tables
 from lakelog.delta.statement import interpreted
 from lakelog.log.rows import CLEANER_SEGMENT, control_row
 from lakelog.model.topic_log import TopicLog
@@ -54,7 +54,7 @@ def checkpoints(log: TopicLog, at: int) -> dict[int, tuple[int, Checkpoint]]:
     """
     from pyspark.sql import functions as F
 
-    rows = tables.read(log.spark, log.table, at).filter((F.col("segment") == CLEANER_SEGMENT) & (F.col("partition") >= 0))
+    rows = past.pinned(log.spark, log.table, at).filter((F.col("segment") == CLEANER_SEGMENT) & (F.col("partition") >= 0))
     newest = rows.groupBy("partition").agg(F.min_by(F.struct("epoch", "control"), "offset").alias("newest"))
     with tables.door(log.table), interpreted(log.spark):
         found = newest.collect()

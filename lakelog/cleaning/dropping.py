@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from lakelog.cleaning.plan import Segment
 from lakelog.cleaning.segments import by_partition
 from lakelog.cleaning.winners import due
-from lakelog.delta import tables
+from lakelog.delta import past, tables
 from lakelog.delta.errors import raised
 from lakelog.errors import Conflict, LakelogError
 from lakelog.log.notes import note
@@ -94,7 +94,7 @@ def _counted(
     """What goes from these segments of partitions."""
     from pyspark.sql import functions as F
 
-    stored = tables.read(log.spark, log.table, end.version).filter(in_segments(chosen) & F.col("control").isNull())
+    stored = past.pinned(log.spark, log.table, end.version).filter(in_segments(chosen) & F.col("control").isNull())
     stored = stored.withColumn("value", shaped(F.col("value"), stored.schema["value"].dataType, log.types.value))
     barrier = F.col("tombstone") & log.rule.version().isNull() if log.rule.barriers else F.lit(False)
     size = F.expr(f"{octets('key', log.types.key)} + {octets('value', log.types.value)}") + header_octets(F.col("headers"))

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from lakelog.cleaning.checkpoint import Checkpoint, checkpoints, of_control
 from lakelog.cleaning.plan import PartitionLog, Segment, decide, retained_from
-from lakelog.delta import frames, tables
+from lakelog.delta import frames, past, tables
 from lakelog.delta.statement import interpreted
 from lakelog.errors import LakelogError
 from lakelog.log.rows import CLEANER_SEGMENT
@@ -86,7 +86,7 @@ def _by_batches(log: TopicLog, end: LogEnd, chosen: Collection[int]) -> dict[int
     """Of all partitions, or some, the segments as their appends left them."""
     from pyspark.sql import functions as F
 
-    rows = tables.read(log.spark, log.table, end.version)
+    rows = past.pinned(log.spark, log.table, end.version)
     wanted = F.col("partition") >= 0 if len(chosen) == len(end.tails) else F.col("partition").isin(sorted(chosen))
     rows = rows.filter(wanted & (F.col("segment") >= 0) & F.col("control").isNotNull())
     said = rows.select(
@@ -118,7 +118,7 @@ def _largest_times(log: TopicLog, at: int, wanted: list[tuple[int, int]]) -> dic
     from pyspark.sql import functions as F
 
     limits = frames.small_frame(log.spark, "partition INT, segment BIGINT", wanted)
-    rows = tables.read(log.spark, log.table, at).filter(F.col("control").isNull()).join(F.broadcast(limits), ["partition", "segment"])
+    rows = past.pinned(log.spark, log.table, at).filter(F.col("control").isNull()).join(F.broadcast(limits), ["partition", "segment"])
     time = F.when(F.unix_millis("timestamp") == -1, F.unix_millis("appended_at")).otherwise(F.unix_millis("timestamp"))
     with tables.door(log.table):
         found = rows.groupBy("partition", "segment").agg(F.max(time).alias("largest")).collect()

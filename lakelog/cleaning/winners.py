@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lakelog.cleaning.forgetting import is_due
-from lakelog.delta import frames, tables
+from lakelog.delta import frames, past
 from lakelog.latest.compare import compare
 from lakelog.latest.fold import fold
 from lakelog.latest.progress import CONTROL_BUCKET, Progress
@@ -21,7 +21,7 @@ COLUMNS = ("partition", "offset", "tombstone", "delete_horizon", "remembered")
 
 def winners(log: TopicLog, state: Progress) -> DataFrame:
     """Silver at a version: `COLUMNS` of each row, remembered versions among them; control rows are left out."""
-    rows = tables.read(log.spark, log.silver, state.version).filter(f"bucket > {CONTROL_BUCKET}")
+    rows = past.pinned(log.spark, log.silver, state.version).filter(f"bucket > {CONTROL_BUCKET}")
     return rows.withColumn("remembered", _remembered()).select(*COLUMNS)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lakelog.delta.commits import carries, carrying, signed, version_with
 from lakelog.delta.statement import committing, during, interpreted
-from lakelog.delta.tables import as_of, door
+from lakelog.delta.tables import as_of, door, read
 from lakelog.model.names import TableRef
 
 if TYPE_CHECKING:
@@ -18,8 +18,14 @@ BEYOND_RETENTION = {"spark.databricks.delta.vacuum.enforceTimeTravelWithinDelete
 FEW_TASKS = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": "4"}
 
 
-def kept_version(spark: SparkSession, table: TableRef, version: int) -> DataFrame:
-    """A version that is kept for a snapshot, however old; the session must be allowed to be told so, else as `read`."""
+def pinned(spark: SparkSession, table: TableRef, version: int | None) -> DataFrame:
+    """A version that is kept for a snapshot, or that this process goes by, however old; None: the table as it is.
+
+    The newest version of a table that was not written for longer than its retention is refused by Delta as soon as another commit follows it. Where
+    the session must not be told otherwise (serverless) it is, as by `tables.read`.
+    """
+    if version is None:
+        return read(spark, table)
     with door(table), during(spark, BEYOND_RETENTION):
         rows = spark.sql(as_of(table, version))
         # Spark Connect looks at the table only when it is asked for something.

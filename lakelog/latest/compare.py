@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakelog.delta import frames, tables
+from lakelog.delta import frames, past, tables
 from lakelog.latest.fold import Fold
 from lakelog.latest.progress import CONTROL_BUCKET, COUNTS
 from lakelog.model.json_values import plain
@@ -87,7 +87,7 @@ def _beside(log: TopicLog, folded: Fold, at: int) -> DataFrame:
     """The fold's rows with silver's row of their key, or NULLs: ``old_offset``, ``old_rank``, ``old_tombstone``, ``old_remembered``, ``old_file``."""
     from pyspark.sql import functions as F
 
-    old = tables.read(log.spark, log.silver, at).filter(F.col("bucket") > CONTROL_BUCKET)
+    old = past.pinned(log.spark, log.silver, at).filter(F.col("bucket") > CONTROL_BUCKET)
     winners = folded.rows.filter(folded.winning())
     if log.config.number("silver.buckets") > 1:
         held = [row["bucket"] for row in winners.select("bucket").distinct().collect()]

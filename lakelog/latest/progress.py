@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from lakelog.delta import tables
+from lakelog.delta import past, tables
 from lakelog.delta.commits import sign_of
 from lakelog.errors import Damaged, NotFound
 from lakelog.log.notes import is_restore
@@ -184,7 +184,7 @@ def progress(spark: SparkSession, table: TableRef, *, from_rows: bool = False, p
         return noted
     rows = tables.history(spark, table, LOOK_BACK) if noted is None else []
     by_hand = _restored_since_noted([row for row in rows if row["version"] not in passing_over])
-    return Progress(stored(spark, table, version).marks, version, by_hand)
+    return Progress(from_control_rows(table, _control_rows(past.pinned(spark, table, version), table)).marks, version, by_hand)
 
 
 def _restored_since_noted(rows: Sequence[Row]) -> bool:
@@ -210,9 +210,12 @@ def noted_progress(newest: Row) -> Progress | None:
 
 def control_rows(spark: SparkSession, table: TableRef, at: int | None = None) -> list[Row]:
     """Silver's control rows, at a version or now. Cost: two small Spark jobs over one small file."""
+    return _control_rows(tables.read(spark, table, at), table)
+
+
+def _control_rows(silver: DataFrame, table: TableRef) -> list[Row]:
     with tables.door(table):
-        rows = tables.read(spark, table, at).filter(f"bucket = {CONTROL_BUCKET}").select("partition", "offset", "epoch", "control")
-        return list(rows.collect())
+        return list(silver.filter(f"bucket = {CONTROL_BUCKET}").select("partition", "offset", "epoch", "control").collect())
 
 
 def last_merged(spark: SparkSession, table: TableRef, at: int | None = None) -> int | None:

@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from lakelog.delta import frames, table_properties, tables
+from lakelog.delta import frames, past, table_properties, tables
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION, IDENTITY
 from lakelog.latest.progress import CONTROL_BUCKET, LogPlace, Progress
 from lakelog.model.config import TopicConfig
@@ -25,8 +25,6 @@ from lakelog.model.topic_log import TopicLog
 from lakelog.model.widening import shaped
 
 if TYPE_CHECKING:
-    import datetime
-
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
@@ -154,9 +152,9 @@ def stored_rows(log: TopicLog, rows: DataFrame, now: int, *more: Column) -> Data
 # ---- reading ----
 
 
-def rows(log: TopicLog, at: int | datetime.datetime | None = None) -> DataFrame:
-    """Silver without control rows and remembered versions, now or at a version or time; values in the types that the topic has now."""
-    return without_control(log, tables.read(log.spark, log.silver, at))
+def rows(log: TopicLog, at: int | None = None) -> DataFrame:
+    """Silver without control rows and remembered versions, now or at a version that the caller goes by; values in the types that the topic has now."""
+    return without_control(log, past.pinned(log.spark, log.silver, at))
 
 
 def remembered(log: TopicLog) -> DataFrame:

@@ -121,12 +121,12 @@ def append(
         try:
             try:
                 done = _written(log, name, batch, terms, captured, answer_checked, now, batch_id)
-            except (ExpectedOffsetMismatch, FencedEpoch):
-                # What was seen before may be old without a sign of it, where a mounted file system remembers: only what Delta says now refuses.
+            except ExpectedOffsetMismatch:
+                # Ends that were seen may be old without a sign of it, where a mounted file system remembers; of an epoch that cannot be told.
                 if captured is not seen:
                     raise
                 fresh = log_end(log)
-                _check_epoch(name, options.epoch, fresh.epoch)
+                _check_epoch(name, captured.epoch, fresh.epoch)
                 done = _written(log, name, batch, terms, fresh, answer_checked, now, batch_id)
         except TokenKnown:
             # The append that seemed to be cut off was slow, and has written its batch meanwhile: this one is another.

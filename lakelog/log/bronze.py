@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from lakelog.delta import commit_file, table_properties, tables
+from lakelog.delta import commit_file, past, table_properties, tables
 from lakelog.delta.statement import interpreted
 from lakelog.errors import Conflict, FencedEpoch, InvalidRequest
 from lakelog.inputs.staging import Batch
@@ -236,7 +236,7 @@ def records(log: TopicLog, *, partition: int | None = None, offset: int | None =
     """The log's records (no control rows) from an offset, at a version of bronze or now, unordered, with the columns of `RECORD_COLUMNS`."""
     from pyspark.sql import functions as F
 
-    rows = tables.read(log.spark, log.table, at).filter((F.col("partition") >= 0) & (F.col("segment") >= 0) & F.col("control").isNull())
+    rows = past.pinned(log.spark, log.table, at).filter((F.col("partition") >= 0) & (F.col("segment") >= 0) & F.col("control").isNull())
     if partition is not None:
         if not 0 <= partition < log.partitions:
             raise InvalidRequest(f"{log.table}: there is no partition {partition}; partitions are 0 to {log.partitions - 1}.")
@@ -268,7 +268,7 @@ def batch_ends(log: TopicLog, after: Mapping[int, int], at: int) -> list[BatchEn
     from pyspark.sql import functions as F
 
     rows = (
-        tables.read(log.spark, log.table, at)
+        past.pinned(log.spark, log.table, at)
         .filter((F.col("segment") >= 0) & (F.col("offset") >= min(after.values(), default=0)) & (F.col("partition") >= 0))
         .filter(F.get_json_object("control", "$.type") == "batch")
         # Where a restore cut the log, its last append has a second row.
@@ -292,7 +292,7 @@ def batches_at(log: TopicLog, offsets: Mapping[int, int], at: int) -> dict[int, 
     """
     from pyspark.sql import functions as F
 
-    table = tables.read(log.spark, log.table, at).filter((F.col("segment") >= 0) & F.col("control").isNotNull())
+    table = past.pinned(log.spark, log.table, at).filter((F.col("segment") >= 0) & F.col("control").isNotNull())
     wanted = F.col("partition").isin(sorted(offsets)) & F.col("offset").isin(sorted(set(offsets.values())))
     with tables.door(log.table), interpreted(log.spark):
         rows = table.filter(wanted).select("partition", "offset", "batch").collect()

@@ -54,6 +54,11 @@ def problems(log: TopicLog) -> tuple[int, list[str]]:
     return sum(row["records"] for row in rows), found
 
 
+def holes(log: TopicLog) -> dict[int, int]:
+    """Partition to the first offset of the first append that lacks records, or before which whole appends are missing. Cost: as `problems`."""
+    return {row["partition"]: row["hole"] for row in _by_partition(log).collect() if row["hole"] is not None}
+
+
 def _by_partition(log: TopicLog) -> DataFrame:
     """Figures of each partition, from those of each batch."""
     from pyspark.sql import functions as F
@@ -91,6 +96,9 @@ def _by_partition(log: TopicLog) -> DataFrame:
     joined = joined.withColumn("begin", F.coalesce(F.lag("end").over(in_order) + 1, F.lit(0)))
     owed = F.col("claimed") - F.greatest(cleaned - F.col("begin"), F.lit(0)) - F.col("records")
     lacking = F.when(ours & (F.col("end") >= cleaned) & (owed > 0), owed)
+    floor = F.greatest(cleaned, F.coalesce(F.get_json_object("state.control", "$.start").cast("bigint"), F.lit(0)))
+    given = F.col("end") + 1 - F.col("begin") - F.coalesce("claimed", "records") - F.coalesce("holes", F.lit(0))
+    broken = ours & (F.col("end") >= floor) & ((owed > 0) | ((given > 0) & (F.col("begin") >= floor)))
     return (
         joined.groupBy("partition")
         .agg(
@@ -99,6 +107,7 @@ def _by_partition(log: TopicLog) -> DataFrame:
             F.coalesce(F.sum(F.when(F.col("batch").isNull(), F.col("records")).otherwise(F.col("unmarked"))), F.lit(0)).alias("strange"),
             F.coalesce(F.sum(F.when(unended, F.col("records") - F.col("unmarked"))), F.lit(0)).alias("unended"),
             F.coalesce(F.sum(lacking), F.lit(0)).alias("missing"),
+            F.min(F.when(broken, F.greatest("begin", floor))).alias("hole"),
             F.count_if(ours & (F.col("last") > F.col("end"))).alias("outside"),
             F.coalesce(F.sum(F.when(ours & (F.col("end") >= cleaned), F.coalesce("claimed", "records"))), F.lit(0)).alias("claimed"),
             F.coalesce(F.sum(F.when(ours & (F.col("end") >= cleaned), F.col("holes"))), F.lit(0)).alias("holes"),

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # So many commits are looked at in one go for other writers; beyond, `verify` does.
 LOOK_BACK = 200
+# So many appends that a RESTORE takes back are named.
+MOST_NAMED = 20
 # All that a table has.
 WHOLE_HISTORY = 100_000
 # Delta's operations that change no record: properties, columns, constraints, clustering, files rewritten as they are.
@@ -104,6 +106,19 @@ def lost_appends(rows: Sequence[Row]) -> Row | None:
     return None
 
 
+def appends_above(rows: Sequence[Row], version: int) -> str:
+    """The appends among commits, newest first, that a RESTORE to a version takes back, oldest first, in words; empty where there are none."""
+    found = []
+    for row in reversed(rows):
+        said = noted(row)
+        if row["version"] > version and said.get("lakelog") == "append":
+            ends = said.get("ends", {})
+            spans = [f"up to offset {ends[index]} of partition {index}" for index in said.get("tails", ends)]
+            found.append(f"version {row['version']} (batch {said.get('batch')}: {', '.join(spans)})")
+    more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+    return f"{'; '.join(found[:MOST_NAMED])}{more}"
+
+
 def names_rows(said: Mapping[str, Any]) -> bool:
     """Whether a note names rows that its commit left in the log: an append's batch rows, or a change's state rows."""
     return bool(said.get("tails") or said.get("state"))
@@ -166,9 +181,13 @@ def _refuse_foreign(
     rows = since_repair(rows)
     strange = foreign_commits(rows)
     if strange:
+        back = int(strange[-1]["version"]) - 1
+        also = appends_above(rows, back)
         raise Damaged(
             f"{table}: another writer changed the log: {describe_commit(strange[-1])}. lakelog gives the offsets itself; take that commit"
-            f" back (RESTORE to version {strange[-1]['version'] - 1}), append its records with lakelog, and run verify.",
+            f" back (RESTORE to version {back}), append its records with lakelog, and run verify."
+            + f" That RESTORE takes back appends too: {also}. Append their records again; these versions still hold them."
+            * bool(also),
             version=strange[-1]["version"],
         )
     lost = lost_appends(rows)
@@ -178,8 +197,12 @@ def _refuse_foreign(
         if not all(is_whole(note_before(history, row["version"])) for row in to_times):
             lost = to_times[0]
     if lost is not None:
+        to = restored_version(lost)
+        gone = "" if to is None else appends_above([row for row in rows if row["version"] < lost["version"]], to)
         raise Damaged(
             f"{table}: the log was restored by hand: {describe_commit(lost)}. Offsets that readers and the latest table may know would be"
-            " given again for other records. Run verify with repair: it begins a new epoch at the log's end and computes the latest table anew.",
+            " given again for other records. Run verify with repair: it begins a new epoch at the log's end and computes the latest table anew."
+            + f" It took back appends: {gone}. Append their records again; these versions still hold them."
+            * bool(gone),
             version=lost["version"],
         )

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lakelog.delta import commit_file, tables
+from lakelog.delta import commit_file, past, tables
 from lakelog.delta.commit_file import CommitFile
 from lakelog.delta.statement import interpreted
 from lakelog.errors import Damaged
@@ -163,7 +163,7 @@ def _read(
     """
     from pyspark.sql import functions as F
 
-    table = log_rows(log) if version is None else tables.read(log.spark, log.table, version)
+    table = log_rows(log) if version is None else past.pinned(log.spark, log.table, version)
     row = "struct<offset:bigint,segment:bigint,batch:string,control:string>"
     newest = table.filter(F.col("partition").isin(partitions) & (F.col("segment") == STATE_SEGMENT)).groupBy("partition")
     # Of format 1, whose rows all have the offset -1, the newest epoch's.

@@ -63,7 +63,7 @@ def new_epoch(log: TopicLog, *, now: int) -> Repaired | None:
         epoch, states = _next_epoch(log, end, problems, uuid.uuid4().hex)
         rows = [_batch_row(row) for row in _batches_without_row(log)]
         if state.change_state(log, end, states, "repair", now=now, more=rows):
-            done = [*_begun(epoch, end, rows), f"the operation {end.intent.operation}, which was begun, was finished"]
+            done = [*_begun(epoch, states, rows), f"the operation {end.intent.operation}, which was begun, was finished"]
             return Repaired(log.name, [found, *problems], done, epoch, end.ends(), records, None)
     raise Conflict(f"{log.name}: other writers were first {ATTEMPTS} times in a row. Nothing was changed; try again later.")
 
@@ -108,7 +108,7 @@ def repair(
         rows = [_batch_row(row) for row in _batches_without_row(log)]
         if state.change_state(log, end, states, "repair", now=now, more=rows):
             version = carry_out(log, intent, now=now) if base is None else replay.carry_out(log, intent, now=now)[1]
-            done = _begun(epoch if changed else None, end, rows)
+            done = _begun(epoch if changed else None, states, rows)
             done += ["the restore that was begun was given up: the log stays as it is"] * (unfinished is not None)
             done += _told(base, end.ends(), forgotten)
             return _after(begun, Repaired(log.name, found, done, epoch, end.ends(), records, version))
@@ -137,16 +137,18 @@ def _next_epoch(
 ) -> tuple[int, dict[int, PartitionState]]:  # fmt: skip
     """The epoch that begins at the log's end, above every one that anybody may know, and the state of each partition in it.
 
-    New records must not be taken for others. An operation that is open stays so, unless ``intent`` is another one.
+    New records must not be taken for others. An operation that is open stays so, unless ``intent`` is another one. Where records are missing in the
+    middle, the epochs before it end there: readers that may have read them go back to there.
     """
     epoch = 1 + max([epochs.greatest(log, end), *(one.position.epoch for one in positions.registered(log))])
-    hole = any("missing" in text for text in problems)
+    holes = inspection.holes(log) if any("missing" in text for text in problems) else {}
     return epoch, {
         index: tail.state.next_epoch(
             identity,
-            tail.end,
+            min(holes.get(index, tail.end), tail.end),
             number=epoch,
-            cleaned=tail.end if hole else tail.state.cleaned,
+            rolled=min(tail.state.rolled, tail.end),
+            cleaned=tail.end if index in holes else tail.state.cleaned,
             # What a RESTORE by hand took away, or brought back, somebody may have read otherwise.
             forgotten=tail.end,
             **more,
@@ -155,9 +157,13 @@ def _next_epoch(
     }
 
 
-def _begun(epoch: int | None, end: LogEnd, rows: Sequence[object]) -> list[str]:
+def _begun(epoch: int | None, states: Mapping[int, PartitionState], rows: Sequence[object]) -> list[str]:
     """What was done to the log, in sentences: the epoch that was begun, if one was, and the batch rows that were written."""
-    done = [f"epoch {epoch} begins at offset {offset} of partition {index}" for index, offset in end.ends().items() if epoch is not None]
+    done = [
+        f"epoch {epoch} begins at offset {one.epochs[-1][1]} of partition {index}"
+        for index, one in sorted(states.items())
+        if epoch is not None
+    ]
     return done + [f"{len(rows)} appends that had lost their batch rows got them back"] * bool(rows)
 
 

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lakelog.delta import frames, tables
+from lakelog.delta import frames, past, tables
 from lakelog.errors import Conflict, Damaged, OffsetOutOfRange, Refused
 from lakelog.latest.progress import progress
 from lakelog.log import cut, state
@@ -195,7 +195,7 @@ def _below(log: TopicLog, end: LogEnd, starts: Mapping[int, int]) -> list[_Part]
     if not moved:
         return []
     limits = frames.small_frame(log.spark, "l_partition INT, l_start BIGINT", [(index, starts[index]) for index in moved])
-    rows = tables.read(log.spark, log.table, end.version).filter(F.col("partition").isin(moved) & (F.col("segment") >= 0))
+    rows = past.pinned(log.spark, log.table, end.version).filter(F.col("partition").isin(moved) & (F.col("segment") >= 0))
     rows = rows.filter(F.col("segment") < max(starts.values())).join(F.broadcast(limits), F.col("partition") == F.col("l_partition"))
     below = F.col("offset") < F.col("l_start")
     files = rows.groupBy("partition", "segment", "_metadata.file_path", "_metadata.file_size").agg(

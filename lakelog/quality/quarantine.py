@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from lakelog.delta import table_properties, tables
+from lakelog.delta import past, table_properties, tables
 from lakelog.delta.statement import interpreted
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION, IDENTITY
 from lakelog.errors import Conflict
@@ -189,7 +189,7 @@ def rows(log: TopicLog, *, closed: bool = False, at: int | None = None) -> DataF
 
     if not exists(log):
         return _none(log)
-    held = tables.read(log.spark, log.quarantine, at)
+    held = past.pinned(log.spark, log.quarantine, at)
     absent = [name for name in KEPT if name not in held.columns]
     held = held.withColumns({name: F.lit(None).cast(KEPT[name]) for name in absent}) if absent else held
     held = held.withColumn("value", shaped(F.col("value"), held.schema["value"].dataType, log.types.value))

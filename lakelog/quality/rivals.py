@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakelog.delta import tables
+from lakelog.delta import past, tables
 from lakelog.latest import silver
 from lakelog.latest.progress import progress
 from lakelog.log import bronze, extent
@@ -83,7 +83,7 @@ def _held(log: TopicLog, end: LogEnd) -> DataFrame:
         return rows.select("partition", "key", "offset", "epoch", version.cast(kind).alias("version"), barrier.alias("barrier"))
 
     state, ends = progress(log.spark, log.silver), end.ends()
-    stored = silver.with_remembered(log, tables.read(log.spark, log.silver, state.version))
+    stored = silver.with_remembered(log, past.pinned(log.spark, log.silver, state.version))
     held = seen(stored, F.col("version") if state.rule == log.rule and log.rule.versioned else log.rule.version())
     # Silver does not tell of a barrier that a later record won against, nor of what lost to a record before the barrier.
     first = end.starts() if log.rule.barriers else state.next

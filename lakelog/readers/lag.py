@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from lakelog.delta import frames, tables
+from lakelog.delta import frames, past, tables
 from lakelog.errors import InvalidRequest
 from lakelog.log.tail import LogEnd
 from lakelog.model import positions
@@ -71,7 +71,7 @@ def _behind(log: TopicLog, end: LogEnd, groups: Sequence[Registration]) -> dict[
             f"{log.name}: {len(groups)} groups are registered: more than can be told at once. Take away those that are no more."
         )
     spans = frames.small_frame(log.spark, "w_group STRING, w_partition INT, w_low BIGINT, w_high BIGINT", waiting)
-    rows = tables.read(log.spark, log.table, end.version).filter((F.col("segment") >= 0) & F.col("control").isNull())
+    rows = past.pinned(log.spark, log.table, end.version).filter((F.col("segment") >= 0) & F.col("control").isNull())
     rows = rows.filter(F.col("partition").isin(sorted({one[1] for one in waiting})) & (F.col("offset") >= min(one[2] for one in waiting)))
     inside = (F.col("partition") == F.col("w_partition")) & (F.col("offset") >= F.col("w_low")) & (F.col("offset") < F.col("w_high"))
     joined = rows.select("partition", "offset", F.unix_millis("appended_at").alias("ms")).join(F.broadcast(spans), inside)

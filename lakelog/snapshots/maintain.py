@@ -116,7 +116,7 @@ def leave_out_erased(log: TopicLog, name: str | None) -> None:
         return
     for one in registry.entries(log.spark, log.root, log.uuid):
         if one.name == name and one.copy is None:
-            rows = past.kept_version(log.spark, log.silver, one.version).filter("bucket >= 0")
+            rows = past.pinned(log.spark, log.silver, one.version).filter("bucket >= 0")
             with tables.door(log.silver):
                 if rows.count() > erased.without(rows, log.uuid, gone).count():
                     own_table(log, one, copy_name(f"{one.uuid} {one.id.text} {one.version} {len(gone)}"))

@@ -96,7 +96,7 @@ def stored(log: TopicLog, place: Place) -> DataFrame:
     if place.copy is not None:
         return tables.read(log.spark, place.copy)
     if place.entry is not None and place.version is not None:
-        rows = past.kept_version(log.spark, log.silver, place.version)
+        rows = past.pinned(log.spark, log.silver, place.version)
         _require_same(log, place.entry, rows)
         return rows
     return tables.read(log.spark, log.silver, place.version)

@@ -202,7 +202,7 @@ def _restored(log: TopicLog) -> str | None:
 def _wanted(log: TopicLog, order: Order) -> Progress:
     """What the control rows of the state say."""
     copy = copy_table(log, order.copy)
-    return stored(log.spark, copy) if copy is not None else control_of(log, past.kept_version(log.spark, log.silver, order.version))
+    return stored(log.spark, copy) if copy is not None else control_of(log, past.pinned(log.spark, log.silver, order.version))
 
 
 def _overwrite(log: TopicLog, order: Order) -> int | None:

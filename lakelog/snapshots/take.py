@@ -78,7 +78,7 @@ def take(
                 return found
             continue
         if earlier:
-            point.require_files(log, past.kept_version(log.spark, log.silver, version), version)
+            point.require_files(log, past.pinned(log.spark, log.silver, version), version)
         if name is not None:
             keeping.raise_for(log, [entry], now=now)
         if registry.add(log.spark, log.root, entry):

@@ -145,11 +145,11 @@ def _rows(topic: Topic, source: TableSource, version: int, *, whole: bool) -> Da
     """The rows that a version added; all that it has (``whole``)."""
     from pyspark.sql import functions as F
 
-    rows = past.kept_version(topic.spark, source.ref, version)
+    rows = past.pinned(topic.spark, source.ref, version)
     if whole or version == 0:
         return rows
     try:
-        before = _files(past.kept_version(topic.spark, source.ref, version - 1))
+        before = _files(past.pinned(topic.spark, source.ref, version - 1))
     except NotFound as error:
         raise Refused(
             f"{topic.name}: version {version - 1} of {source} can be read no more, so what version {version} added cannot be told. Nothing of it was"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakelog.delta import frames, tables
+from lakelog.delta import frames, past, tables
 from lakelog.errors import Conflict, InvalidRequest, OffsetOutOfRange
 from lakelog.latest import evolution, merge, silver
 from lakelog.latest.progress import Progress
@@ -90,6 +90,6 @@ def _tail(log: TopicLog, place: SnapshotPlace, end: LogEnd) -> DataFrame:
 
     spans = [(index, place.ends[index], tail.end) for index, tail in sorted(end.tails.items())]
     limits = frames.small_frame(log.spark, "l_partition INT, l_start BIGINT, l_end BIGINT", spans)
-    rows = tables.read(log.spark, log.table, end.version).filter(F.col("segment") >= 0)
+    rows = past.pinned(log.spark, log.table, end.version).filter(F.col("segment") >= 0)
     inside = (F.col("partition") == F.col("l_partition")) & (F.col("offset") >= F.col("l_start")) & (F.col("offset") < F.col("l_end"))
     return rows.join(F.broadcast(limits), inside, "left_semi")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from lakelog.errors import Damaged, LogIncomplete, VersionMismatch
 from lakelog.latest import rebuild, upsert
 from lakelog.latest.progress import progress, stored
-from lakelog.log import guard
+from lakelog.log import bronze, guard
 from lakelog.operations import repair
 
 if TYPE_CHECKING:
@@ -223,3 +224,15 @@ def silver_is_there(topic: Topic) -> bool:
     from pathlib import Path
 
     return Path(topic.silver.path or "", "_delta_log").is_dir()
+
+
+def test_a_merge_beside_an_append_reads_a_log_that_rested_longer_than_its_retention(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Delta refuses a version older than the retention of removed files as soon as it is not the newest: the merge has pinned that one."""
+    topic, other = lake.create_topic("t", key="STRING", value="STRING", partitions=1), lake.topic("t")
+    kept = "'delta.logRetentionDuration' = 'interval 1 seconds', 'delta.deletedFileRetentionDuration' = 'interval 1 seconds'"
+    lake.spark.sql(f"ALTER TABLE {topic.bronze.sql()} SET TBLPROPERTIES ({kept})").collect()
+    topic.append([record("a", 0)])
+    time.sleep(3)
+    seen = overtaken_once(monkeypatch, bronze, "between", lambda: other.append([record("b", 0)]))
+    assert (topic.merge().to_offsets, seen[0].offsets) == ({0: 1}, {0: (1, 2)})
+    assert (topic.merge().to_offsets, live(topic)) == ({0: 2}, {"a": "v", "b": "v"})

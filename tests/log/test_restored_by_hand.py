@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from lakelog.errors import Conflict, Damaged, FencedEpoch
-from lakelog.log import notes
+from lakelog.log import guard, notes
 from lakelog.log.notes import lost_appends, standing
 from lakelog.operations import repair
 from lakelog.snapshots import restore
@@ -195,3 +195,59 @@ def test_a_repair_does_not_give_up_what_another_began_meanwhile(lake: Lake, monk
     assert topic.append([record("d")]).offsets == {0: (1, 2)}, "it is finished first"
     topic.merge()
     assert (live(topic), topic.verify().problems) == (dict.fromkeys("ad", "v"), [])
+
+
+@pytest.mark.long
+def test_the_appends_that_the_advice_against_another_writer_takes_back_are_named(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other writer commits while an append is about to: what was acknowledged after it goes with it."""
+    topic = lake.create_topic("t", key="STRING", value="STRING", partitions=2)
+    topic.append([record("a"), record("p", partition=1)])
+
+    def foreign() -> None:
+        rows = lake.spark.read.table(topic.bronze.sql()).filter("partition = 1 AND segment >= 0 AND control IS NULL")
+        rows.withColumns({"offset": F.col("offset") + 50, "batch": F.lit(None).cast("string")}).write.format("delta").mode("append").save(
+            topic.bronze.path
+        )
+
+    with monkeypatch.context() as patch:
+        late(patch, guard, "_appended", foreign)
+        mine = topic.append([record("mine")])
+    assert mine.offsets == {0: (1, 2)}
+    named = rf"version 3 \(batch {mine.batch}: up to offset 2 of partition 0\)\. Append their records again"
+    with pytest.raises(Damaged, match=rf"RESTORE to version 1\).* takes back appends too: {named}"):
+        topic.append([record("n")])
+    lake.spark.sql(f"RESTORE TABLE {topic.bronze.sql()} TO VERSION AS OF 1")
+    with pytest.raises(Damaged, match=f"restored by hand: version 4 .*It took back appends: {named}"):
+        topic.append([record("n")])
+    repaired = topic.repair()
+    assert mine.batch in repaired.problems[0]
+    held = lake.spark.sql(
+        f"SELECT key FROM {topic.bronze.sql()} VERSION AS OF 3 WHERE batch = '{mine.batch}' AND control IS NULL"
+    ).collect()
+    assert [row["key"] for row in held] == ["mine"]
+
+
+@pytest.mark.long
+def test_readers_of_what_a_hole_took_go_back_to_it(lake: Lake) -> None:
+    """Rows deleted by hand: a reader that has them differs from the latest table, which is computed without them."""
+    topic = lake.create_topic("t", key="STRING", value="STRING", partitions=2)
+    topic.append([record("a"), record("p", partition=1)])
+    before = topic.position()
+    topic.append([record("k", "1"), record("p", "w", partition=1)])
+    topic.append([record("k", "2"), record("z")])
+    topic.merge()
+    behind, reader = topic.read(since=before), topic.position()
+    assert behind.records.count() == 4
+    lake.spark.sql(f"DELETE FROM {topic.bronze.sql()} WHERE partition = 0 AND offset = 2 AND control IS NULL")
+    repaired = topic.repair()
+    assert repaired.done[:2] == ["epoch 1 begins at offset 2 of partition 0", "epoch 1 begins at offset 2 of partition 1"]
+    assert live(topic) == {"a": "v", "k": "1", "p": "w", "z": "v"}
+    assert topic.validate(before).answer == "VALID", "it has read nothing that is gone"
+    found = topic.validate(reader)
+    assert (found.answer, found.position.offsets) == ("DIVERGING", {0: 2, 1: 2})
+    with pytest.raises(FencedEpoch):
+        topic.read(since=reader)
+    assert [row["key"] for row in topic.read(since=found.position).records.collect()] == ["z"]
+    topic.append([record("n")])
+    topic.merge()
+    assert (topic.validate(topic.position()).answer, topic.verify().problems) == ("VALID", [])

@@ -17,6 +17,7 @@ from lakelog.log import guard
 from lakelog.sources import directory, table
 from lakelog.sources.append import append_from
 from lakelog.sources.configured import DirectorySource, TableSource
+from tests.interleaving import late
 from tests.sources.test_sources import keys, names, write
 from tests.sources.test_tables import add
 
@@ -89,26 +90,26 @@ def test_files_that_a_restore_takes_back_keep_their_order(
     assert keys(topic) == ["pear", "apple", "apple", "fig"]
 
 
-def test_an_append_of_an_epoch_is_refused_whenever_the_log_was_restored(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between the look at the log's end and the write, too."""
+@pytest.mark.parametrize("terms", [{"epoch": 0}, pytest.param({"expected_offset": {0: 2}}, marks=pytest.mark.long)])
+def test_an_append_is_refused_whenever_the_log_was_restored(lake: Lake, monkeypatch: pytest.MonkeyPatch, terms: dict[str, Any]) -> None:
+    """Between the look at the log's end and the write, too: without an epoch it is of the one that the log had when the call began."""
     topic = lake.create_topic("t", key="STRING", value="STRING")
     topic.append([{"key": "a", "value": "1"}])
     topic.merge()
     topic.snapshot("good")
     topic.append([{"key": "b", "value": "1"}])
     other = Lake(lake.spark, lake.root, clock=lake.clock).topic("t")
-    staged = staging.staged
 
-    def restored(*given: Any, **named: Any) -> Any:
+    def restored() -> None:
         other.restore("good")
-        return staged(*given, **named)
+        other.append([{"key": "x", "value": "1"}])
 
     with monkeypatch.context() as patch:
-        patch.setattr(staging, "staged", restored)
+        late(patch, staging, "staged", restored)
         with pytest.raises(FencedEpoch, match="Nothing was written"):
-            topic.append([{"key": "c", "value": "1"}], epoch=0)
-    assert keys(topic) == ["a"]
-    assert topic.append([{"key": "c", "value": "1"}], epoch=1).offsets == {0: (1, 2)}
+            topic.append([{"key": "c", "value": "1"}], **terms)
+    assert keys(topic) == ["a", "x"]
+    assert topic.append([{"key": "c", "value": "1"}], epoch=1).offsets == {0: (2, 3)}
 
 
 def test_a_parquet_file_that_is_exchanged_before_the_write_is_not_what_is_written(
