@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from lakelog.delta.commits import carries, carrying, signed, version_with
 from lakelog.delta.statement import committing, during, interpreted
-from lakelog.delta.tables import as_of, door, read
+from lakelog.delta.tables import as_of, door, overwrite, read
 from lakelog.model.names import TableRef
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 # Delta refuses versions older than the retention of removed files, whether their files are there or not; lakelog decides which are kept.
 BEYOND_RETENTION = {"spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false"}
@@ -43,6 +43,19 @@ def ages(spark: SparkSession, table: TableRef) -> dict[int, int]:
     return {int(row["version"]): int(row["age"]) for row in rows}
 
 
+def commits(spark: SparkSession, table: TableRef) -> list[Row]:
+    """All commits that the history still tells of, newest first: ``version``, ``age`` (as `ages`), ``operation`` and, of its ``operationParameters``,
+    what it says of properties and of the version it went back to. Cost: as `version_at`.
+    """
+    from pyspark.sql import functions as F
+
+    with door(table), interpreted(spark):
+        age = (F.unix_millis(F.current_timestamp()) - F.unix_millis("timestamp")).alias("age")
+        told = F.map_filter("operationParameters", lambda name, _: name.isin("properties", "version")).alias("operationParameters")
+        rows = spark.sql(f"DESCRIBE HISTORY {table.sql()}").select("version", age, "operation", told).collect()
+    return sorted(rows, key=lambda row: -int(row["version"]))
+
+
 def restore(spark: SparkSession, table: TableRef, version: int) -> int | None:
     """RESTORE a table to a version: rows, columns and properties; whatever another writer committed before the statement began is taken back too.
 
@@ -53,12 +66,27 @@ def restore(spark: SparkSession, table: TableRef, version: int) -> int | None:
         NotFound: that version, or a file of it, is no more; the table is as it was.
         Conflict: another writer committed meanwhile; the table is as it was.
 
+    Delta writes a checkpoint with it, and removes commits older than the ``delta.logRetentionDuration`` of the version that is brought back.
+
     Cost: the lists of files of two versions are compared; no data file is read or written; one look at the newest commit.
     """
     sign = signed(None)
     with committing(spark, table), door(table), during(spark, {**BEYOND_RETENTION, **carrying(sign)}):
         spark.sql(f"RESTORE TABLE {table.sql()} TO VERSION AS OF {int(version)}").collect()
         return version_with(spark, table, sign) if carries(spark, sign) else None
+
+
+def rewrite(spark: SparkSession, table: TableRef, version: int, *, partitioned_by: tuple[str, ...]) -> int:
+    """Bring the rows and columns of a version back in one commit, as `tables.overwrite`: the table keeps the properties that it has.
+
+    Raises:
+        NotFound: that version, or a file of it, is no more; the table is as it was.
+        Conflict: another writer committed meanwhile; the table is as it was.
+
+    Cost: the rows of that version are read and written once.
+    """
+    with during(spark, BEYOND_RETENTION):
+        return overwrite(pinned(spark, table, version), table, partitioned_by=partitioned_by)
 
 
 def files(rows: DataFrame) -> list[str]:
