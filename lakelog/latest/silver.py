@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lakelog.delta import frames, past, table_properties, tables
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION, IDENTITY
 from lakelog.latest.progress import CONTROL_BUCKET, LogPlace, Progress
+from lakelog.log.notes import is_restore, restored_version
 from lakelog.model.config import TopicConfig
 from lakelog.model.names import TableRef, quoted
 from lakelog.model.records import HEADERS, columns, instant, looked_up
@@ -25,7 +26,7 @@ from lakelog.model.topic_log import TopicLog
 from lakelog.model.widening import shaped
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, Row, SparkSession
     from pyspark.sql.types import DataType, StructType
 
 
@@ -61,6 +62,8 @@ REMEMBERED = json.dumps({"type": "remembered"})
 
 # Delta wants both of them, together.
 RETENTIONS = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
+# Delta's operations that leave these as they are.
+LEAVING_RETENTIONS = ("MERGE", "WRITE", "DELETE", "UPDATE", "OPTIMIZE", "REORG", "VACUUM", "ADD COLUMN", "CHANGE COLUMN")
 # What stands for ever: Delta's intervals end where microseconds do.
 AGES_MS = 36500 * 86_400_000
 
@@ -78,8 +81,10 @@ def delta_properties(settings: TopicConfig, kept_ms: int = 0) -> dict[str, str]:
     return {**kept, "delta.enableDeletionVectors": str(settings.flag("deletion.vectors")).lower()}
 
 
-def follow(spark: SparkSession, table: TableRef, settings: TopicConfig, kept_ms: int = 0, *, raising: bool = False) -> None:
+def follow(spark: SparkSession, table: TableRef, settings: TopicConfig, kept_ms: int = 0, *, raising: bool = False) -> bool:
     """Give silver the Delta properties that follow from a configuration, where it has others: a lake's default may have changed.
+
+    Returns whether it had.
 
     Args:
         spark: the session.
@@ -90,15 +95,56 @@ def follow(spark: SparkSession, table: TableRef, settings: TopicConfig, kept_ms:
     """
     stored, wanted = table_properties.read(spark, table) or {}, delta_properties(settings, kept_ms)
     if raising and all(_seconds(stored.get(name)) >= _seconds(wanted[name]) for name in RETENTIONS):
-        return
+        return False
     if any(stored.get(name) != text for name, text in wanted.items()):
         # All of them: Delta wants the retentions together.
         table_properties.change(spark, table, wanted)
+        return True
+    return False
 
 
 def stored_retention(spark: SparkSession, table: TableRef) -> int:
     """For how long silver keeps the files that were removed from it, in milliseconds, as its properties say now. No Spark job."""
     return 1000 * _seconds((table_properties.read(spark, table) or {}).get(RETENTIONS[1]))
+
+
+def retention_at(commits: Sequence[Row], version: int, stored: Mapping[str, str]) -> int:
+    """For how long silver kept its commits and removed files at a version, in milliseconds, as the history tells it; 0 where it does not.
+
+    Args:
+        commits: silver's, newest first (`past.commits`).
+        version: of silver.
+        stored: the properties that it has now.
+    """
+    setting = [(int(row["version"]), row) for row in commits if _sets_retentions(row)]
+    last = next((row for at, row in setting if at <= version), None)
+    if not setting or setting[0][0] <= version:
+        said = stored
+    elif last is None:
+        return 0
+    elif is_restore(last):
+        to = restored_version(last)
+        return 0 if to is None or to >= last["version"] else retention_at(commits, to, stored)
+    else:
+        said = _said(last)
+    return 1000 * min(_seconds(said.get(name)) for name in RETENTIONS)
+
+
+def _sets_retentions(commit: Row) -> bool:
+    """Whether a commit may have changed `RETENTIONS`."""
+    operation, text = str(commit["operation"]).upper(), str((commit["operationParameters"] or {}).get("properties"))
+    if operation in ("SET TBLPROPERTIES", "UNSET TBLPROPERTIES"):
+        return any(name in text for name in RETENTIONS)
+    return not operation.startswith(LEAVING_RETENTIONS)
+
+
+def _said(commit: Row) -> dict[str, str]:
+    """The properties that a commit set; none where it says nothing of them."""
+    try:
+        found = json.loads((commit["operationParameters"] or {})["properties"])
+    except (KeyError, TypeError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _seconds(interval: str | None) -> int:
