@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lakelog.delta import past
+from lakelog.delta import past, table_properties
 from lakelog.errors import InvalidConfig
 from lakelog.latest import silver
 from lakelog.model.config import TopicConfig
@@ -47,14 +47,41 @@ def kept_ms(log: TopicLog, *, now: int, more: Sequence[Entry] = ()) -> int:
     return needed_ms(past.ages(log.spark, log.silver), held, now=now) if held else 0
 
 
-def raise_for(log: TopicLog, more: Sequence[Entry], *, now: int) -> None:
-    """Raise silver's retention, where it is shorter than the snapshots and ``more`` need. Cost: as `kept_ms`, then at most one commit."""
-    silver.follow(log.spark, log.silver, log.config, kept_ms(log, now=now, more=more), raising=True)
+def raise_for(log: TopicLog, more: Sequence[Entry], *, now: int) -> bool:
+    """Raise silver's retention, where it is shorter than the snapshots and ``more`` need. Returns whether it was.
+
+    Cost: as `kept_ms`, then at most one commit.
+    """
+    return silver.follow(log.spark, log.silver, log.config, kept_ms(log, now=now, more=more), raising=True)
 
 
 def follow(log: TopicLog, config: TopicConfig, *, now: int) -> None:
     """Give silver the properties that follow from a configuration and from the snapshots that are kept. Cost: as `raise_for`."""
     silver.follow(log.spark, log.silver, config, kept_ms(log, now=now))
+
+
+def loses_nothing(log: TopicLog, version: int, *, now: int) -> bool:
+    """Whether a RESTORE of silver to a version leaves every version that is kept: Delta goes by the retention of that one while it is carried out.
+
+    So it does where that retention is as long as what is needed, or longer than all that is kept now is old: it is set again right after.
+
+    Args:
+        log: the topic's log.
+        version: of silver.
+        now: the time in milliseconds.
+
+    Cost: the registry, and silver's history.
+    """
+    # The properties first: who changes them meanwhile is in the history.
+    stored = table_properties.read(log.spark, log.silver) or {}
+    commits = past.commits(log.spark, log.silver)
+    brought = silver.retention_at(commits, version, stored)
+    held = [one for one in registry.entries(log.spark, log.root, log.uuid) if one.copy is None]
+    ages = {int(row["version"]): int(row["age"]) for row in commits}
+    if brought >= silver.retention(log.config, needed_ms(ages, held, now=now)):
+        return True
+    oldest = max(ages.values())
+    return brought >= DAY_MS + max([min(oldest, silver.retention(log.config)), *(ages.get(one.version, oldest) for one in held)])
 
 
 def require_longer(log: TopicLog, after: TopicConfig, *, now: int) -> None:

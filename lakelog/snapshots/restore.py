@@ -3,6 +3,9 @@
 The intent is written first: appends under way conflict with it, later ones are refused, and whoever writes next finishes what was cut off. Then:
 quarantine (requeues that were cut off are closed first), bronze, silver (without the keys that were erased since), silver's properties and columns,
 the fence in silver's control rows, close. Each step passes over its finished result.
+
+Silver is brought back by a RESTORE, which reads and writes no rows. Where that would remove commits that a kept snapshot needs, since the state had a
+shorter retention (`keeping.loses_nothing`), its rows are written anew instead, in one commit, as those of a snapshot with a table of its own are.
 """
 
 from __future__ import annotations
@@ -144,7 +147,11 @@ def _bring_back(log: TopicLog, order: Order, intent: Intent, *, now: int) -> Non
             return
         try:
             wanted = _wanted(log, order)
-            if not _stands(log, version, _overwrite(log, order), now=now):
+            anew = order.copy is None and not keeping.loses_nothing(log, order.version, now=now)
+            # Rows that are written anew stand under the retention that silver has; that of a state where a RESTORE was cut off.
+            if anew and keeping.raise_for(log, [], now=now):
+                continue
+            if not _stands(log, version, _overwrite(log, order, anew=anew), now=now):
                 continue
             erased.sweep(log.spark, log.silver, log.uuid, erased.entries(log.spark, log.root, log.uuid))
             properties = {**silver.table_settings(log), **silver.delta_properties(log.config, keeping.kept_ms(log, now=now))}
@@ -183,7 +190,7 @@ def _stands(log: TopicLog, before: int, made: int | None, *, now: int) -> bool:
     own: list[int] = []
     while made is not None and made != before + 1:
         own.append(made)
-        before, made = made, past.restore(log.spark, log.silver, made - 1)
+        before, made = made, _back_to(log, made - 1, anew=not keeping.loses_nothing(log, made - 1, now=now))
     if not own:
         return True
     # Not by hand, unless the state that is there again was.
@@ -205,13 +212,20 @@ def _wanted(log: TopicLog, order: Order) -> Progress:
     return stored(log.spark, copy) if copy is not None else control_of(log, past.pinned(log.spark, log.silver, order.version))
 
 
-def _overwrite(log: TopicLog, order: Order) -> int | None:
-    """Silver as the state was; the version of the commit."""
+def _overwrite(log: TopicLog, order: Order, *, anew: bool) -> int | None:
+    """Silver as the state was, as `_back_to` where that is a version of it; the version of the commit."""
     copy = copy_table(log, order.copy)
     if copy is None:
-        return past.restore(log.spark, log.silver, order.version)
+        return _back_to(log, order.version, anew=anew)
     rows = tables.read(log.spark, copy)
     try:
         return tables.overwrite(rows, log.silver, partitioned_by=("bucket",))
     except NotFound:
         return tables.create(rows, log.silver, partitioned_by=("bucket",), properties=silver.table_settings(log))
+
+
+def _back_to(log: TopicLog, version: int, *, anew: bool) -> int | None:
+    """Silver as it was at a version, by a RESTORE, or ``anew``: its rows are read and written once. The version of the commit, as `past.restore`."""
+    if anew:
+        return past.rewrite(log.spark, log.silver, version, partitioned_by=("bucket",))
+    return past.restore(log.spark, log.silver, version)

@@ -245,8 +245,8 @@ class SnapshotVerbs:
             After any of them nothing was changed.
 
         Cost: lists of files and control rows; the records that leave the log are copied, those to be replayed are counted. It does not grow with
-        the number of keys, unless the log was cleaned (then offsets are compared), or the snapshot is a copy (then it is copied back). A dry run
-        compares the two states key by key. (SEMANTICS 99, 102, Q19)
+        the number of keys, unless the log was cleaned (then offsets are compared), the snapshot is a copy, or silver had a shorter retention at that
+        version than what is kept now needs (then its rows are written anew). A dry run compares the two states key by key. (SEMANTICS 99, 102, Q19)
         """
         if log not in (plan.TRUNCATE, plan.KEEP):
             raise InvalidRequest(f"log={log!r}: it is truncate or keep. Nothing was changed.")

@@ -5,24 +5,27 @@ Delta goes by the times of files and commits, so these are set back; lakelog goe
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from deltalake import DeltaTable
+from pyspark.sql import Row
 
 from lakelog import Lake
-from lakelog.delta import table_properties
+from lakelog.delta import table_properties, tables
 from lakelog.errors import NotFound
 from lakelog.latest import silver
 from lakelog.model.snapshot_id import SnapshotId
+from lakelog.snapshots import restore
 from lakelog.snapshots.keeping import SLACK_MS, needed_ms
 from lakelog.snapshots.registry import Entry
 from tests.snapshots.test_snapshots import DAY, live, put, topic
-from tests.tables import version_of
+from tests.tables import commits, version_of
 
 if TYPE_CHECKING:
     from lakelog import Topic
@@ -63,6 +66,11 @@ def live_files(topic: Topic, first: int) -> set[str]:
     return {
         Path(uri).name for version in range(first, last + 1) for uri in DeltaTable(topic.silver.path or "", version=version).file_uris()
     }
+
+
+def operations(topic: Topic) -> list[str]:
+    """What was done to silver, as Delta names it, oldest first."""
+    return [commit["operation"] for commit in commits(Path(topic.silver.path or ""))]
 
 
 def retentions(topic: Topic) -> list[str]:
@@ -176,10 +184,6 @@ def test_what_is_kept_outlives_vacuum_and_what_is_not_is_gone(lake: Lake, clock:
 
 
 @pytest.mark.long
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError,
-    reason="Known: each RESTORE writes a checkpoint, and Delta removes commits by the retention of the state that it brings back.",
-)  # fmt: skip
 def test_a_restore_to_a_state_of_a_shorter_retention_loses_no_commit_that_a_kept_snapshot_needs(lake: Lake, clock: Clock) -> None:
     """Delta removes the commits before an old checkpoint when it writes another one, by the retention that the table has then."""
     orders = topic(lake, **{"snapshot.retention.ms": DAY})
@@ -195,3 +199,98 @@ def test_a_restore_to_a_state_of_a_shorter_retention_loses_no_commit_that_a_kept
     orders.restore(early)
     assert (Path(orders.silver.path or "") / "_delta_log" / f"{kept:020}.json").exists()
     assert (live(orders), live(orders, "kept")) == ({"a": "1"}, {"a": "2"})
+    assert retentions(orders) == [f"interval {91 * 86_400} seconds"] * 2
+    # The state that is named is itself of before it was kept for longer.
+    orders.restore("kept")
+    assert (live(orders), live(orders, "kept"), orders.verify().problems) == ({"a": "2"}, {"a": "2"}, [])
+    assert "RESTORE" not in operations(orders)
+
+
+@pytest.mark.long
+def test_where_rows_are_written_anew_columns_and_types_are_those_that_the_topic_has_now(lake: Lake) -> None:
+    config = {"snapshot.retention.ms": 1, "deletion.vectors": True}
+    orders = lake.create_topic("t", key="STRING", value="n INT", partitions=1, config=config)
+    orders.append([{"key": "a", "value": {"n": 1}}, {"key": "b", "value": {"n": 1}}])
+    orders.merge()
+    orders.append([{"key": "b", "value": {"n": 2}}])
+    early = orders.merge().version
+    orders.snapshot("kept", keep="90 days")
+    orders.configure(value="n BIGINT, m STRING")
+    orders.append([{"key": "a", "value": {"n": 2**40, "m": "x"}}])
+    orders.merge()
+    orders.restore(early)
+    assert "RESTORE" not in operations(orders)
+    assert orders.describe().value == "struct<n:bigint,m:string>"
+    assert sorted(tuple(row)[:3] for row in orders.latest().collect()) == [("a", 1, None), ("b", 2, None)]
+    assert sorted(row["n"] for row in orders.latest("kept").collect()) == [1, 2]
+    assert (orders.requeue().records, orders.merge().updated) == (1, 1)
+    assert sorted(tuple(row)[:3] for row in orders.latest().collect()) == [("a", 2**40, "x"), ("b", 2, None)]
+    assert (tables.partition_columns(lake.spark, orders.silver), orders.verify().problems) == (("bucket",), [])
+
+
+@pytest.mark.long
+def test_a_restore_rewrites_no_rows_where_nothing_that_is_kept_is_older_than_the_retention_of_the_state(lake: Lake) -> None:
+    orders = topic(lake)
+    put(orders, a="1")
+    orders.snapshot("kept", keep="90 days")
+    put(orders, b="1")
+    orders.merge()
+    path = Path(orders.silver.path or "")
+    before = set(path.glob("bucket=0/*.parquet"))
+    orders.restore("kept")
+    assert (live(orders), set(path.glob("bucket=0/*.parquet"))) == ({"a": "1"}, before)
+    assert operations(orders).count("RESTORE") == 1
+
+
+@pytest.mark.long
+def test_where_a_restore_was_cut_off_after_a_restore_of_delta_the_retention_is_raised_before_rows_are_written_anew(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As lakelog did it before it looked at the retention of the state."""
+    orders = topic(lake, **{"snapshot.retention.ms": 1})
+    put(orders, a="1")
+    early = orders.merge().version
+    put(orders, a="2")
+    orders.snapshot("kept", keep="90 days")
+
+    def cut_off(*given: Any, **more: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(restore, "carry_out", cut_off)
+        orders.restore(early)
+    lake.spark.sql(f"RESTORE TABLE {orders.silver.sql()} TO VERSION AS OF {early}").collect()
+    assert retentions(orders) == ["interval 1 seconds"] * 2
+    put(orders, b="1")
+    assert operations(orders)[-4:] == ["RESTORE", "SET TBLPROPERTIES", "WRITE", "MERGE"]
+    assert retentions(orders) == [f"interval {91 * 86_400} seconds"] * 2
+    orders.merge()
+    assert (live(orders), live(orders, "kept"), orders.verify().problems) == ({"a": "1", "b": "1"}, {"a": "2"}, [])
+
+
+def test_the_retention_that_a_version_had_is_what_the_history_says_or_none() -> None:
+    def stated(days: int, names: tuple[str, ...] = silver.RETENTIONS) -> dict[str, str]:
+        return {"properties": json.dumps(dict.fromkeys(names, f"interval {days * 86_400} seconds"))}
+
+    told: list[tuple[str, dict[str, str]]] = [
+        ("CREATE TABLE AS SELECT", stated(1)),
+        ("MERGE", {}),
+        ("SET TBLPROPERTIES", stated(91)),
+        ("SET TBLPROPERTIES", {"properties": '{"delta.enableTypeWidening":"true"}'}),
+        ("RESTORE", {"version": "1"}),
+        ("SET TBLPROPERTIES", stated(2)),
+        ("UNSET TBLPROPERTIES", {"properties": json.dumps(list(silver.RETENTIONS))}),
+        ("SET TBLPROPERTIES", stated(3)),
+        ("SET TBLPROPERTIES", stated(4, silver.RETENTIONS[:1])),
+        ("SET TBLPROPERTIES", stated(5)),
+        ("SOMETHING NEW", {}),
+        ("OPTIMIZE", {}),
+    ]
+    history = [Row(version=version, operation=one, operationParameters=said) for version, (one, said) in enumerate(told)][::-1]
+    now = json.loads(stated(7)["properties"])
+    days = [silver.retention_at(history, version, now) // DAY for version in range(len(told))]
+    assert days == [1, 1, 91, 91, 1, 2, 0, 3, 0, 5, 7, 7], "of what nobody knows only the present is known"
+    later = history[:-5]
+    assert [silver.retention_at(later, version, now) // DAY for version in (4, 5, 11)] == [0, 2, 7], "what is before is not told any more"
+    restored = [Row(version=12, operation="RESTORE", operationParameters={"version": "4"}), *later]
+    assert silver.retention_at([Row(version=13, operation="SET TBLPROPERTIES", operationParameters=stated(8)), *restored], 12, now) == 0
