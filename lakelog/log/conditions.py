@@ -1,7 +1,9 @@
 """Conditional publish (KIP-27): the offsets a request expects, held against the log; nothing is written here.
 
 Scope ``partition``: a record's expected offset must be the one it would get. Scope ``key``: it must be greater than the last offset of its
-key (rule 78). A check holds for the log as it ends now; the append's guard makes sure that it still ends there when it commits.
+key (rule 78), which is looked up in the log and silver: a late record that lost under a versioned rule, and that the cleaner removed, does not
+count any more; the key's latest record is the same with it and without.
+A check holds for the log as it ends now; the append's guard makes sure that it still ends there when it commits.
 """
 
 from __future__ import annotations
@@ -132,7 +134,11 @@ def _duplicate_of(log: TopicLog, batch: Batch, partition: int, start: int) -> in
 
 
 def _check_keys(log: TopicLog, batch: Batch, ends: Mapping[int, int]) -> None:
-    """Refuse the first record whose expected offset is not greater than its key's last one: in the log, in silver, or earlier in the request."""
+    """Refuse the first record whose expected offset is not greater than its key's last one: in the log, in silver, or earlier in the request.
+
+    A late record that lost under a versioned rule counts until the cleaner removes it, so the same request may be refused before a clean and
+    accepted after it: the key's latest record did not change.
+    """
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 

@@ -106,7 +106,7 @@ SETTINGS: Mapping[str, Setting] = {
                 "how long the version of a deleted key is remembered after its tombstone expired, against late older records; -1 = for ever"),
         Setting("check.expected.offsets", True, _boolean, "check expected offsets at append (KIP-27); off = they are ignored, and the result says so"),
         Setting("check.expected.offsets.scope", "partition", _choice("partition", "key"),
-                "partition: an expected offset must be the one the record gets; key: greater than the last of its key"),
+                "partition: an expected offset must be the one the record gets; key: greater than its key's last (a late loser counts until cleaned)"),
         Setting("producer.id.expiration.ms", 604800000, _long(1), "how long tokens are remembered", "producer.id.expiration.ms"),
         Setting("offsets.retention.ms", 604800000, _long(1),
                 "how long a registered reader's position holds the log without a new commit of it"),

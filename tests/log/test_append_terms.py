@@ -260,3 +260,22 @@ def test_settings_of_conditional_appends_do_what_they_say(lake: Lake) -> None:
         lake.create_topic("bad", config={"check.expected.offsets.scope": "table"})
     with pytest.raises(OffsetOutOfRange):
         off.read(0, 5)
+
+
+@pytest.mark.long
+def test_a_late_record_that_lost_is_its_keys_last_until_it_is_cleaned(lake: Lake) -> None:
+    """The same request is refused before the clean and accepted after it: the latest record of the key is the one at offset 0 all along."""
+    config = {"compaction.strategy": "timestamp", "check.expected.offsets.scope": "key"}
+    topic = lake.create_topic("t", key="STRING", value="STRING", config=config)
+    topic.append(records("a", timestamp=2000))
+    topic.append([*records("a", timestamp=1000), *records("z", timestamp=1000)])
+    topic.merge()
+    topic.roll()
+    request = records("a", timestamp=3000, expected_offset=1)
+    with pytest.raises(ExpectedOffsetMismatch, match="greater than its key's last, 1, but states 1") as mismatch:
+        topic.append(request)
+    assert (mismatch.value.expected, mismatch.value.actual) == (1, 1)
+    latest = [(row["key"], row["value"], row["_offset"]) for row in topic.latest().orderBy("key").collect()]
+    topic.clean(force=True)
+    assert [(row["key"], row["value"], row["_offset"]) for row in topic.latest().orderBy("key").collect()] == latest
+    assert topic.append(request).offsets == {0: (3, 4)}
