@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from lakelog.delta import table_properties, tables
 from lakelog.delta.errors import raised
+from lakelog.delta.lock import LOCKED
 from lakelog.delta.table_properties import IDENTITY
-from lakelog.errors import NotFound
+from lakelog.errors import Conflict, NotFound
 from lakelog.latest import silver
 from lakelog.latest.compare import compare
 from lakelog.latest.fill import fill, large
@@ -38,7 +39,7 @@ def rebuild(
     """Compute silver anew from the whole log under the topic's present rule, in one commit that replaces all rows; ``admit`` as for `merge`.
 
     Works whatever state silver is in: its control rows missing or twice, another log's (its columns and properties are replaced), or gone.
-    The commit holds only if the control rows are still ``known`` (where silver was another log's, or gone, that is not looked at).
+    The commit holds only if the control rows are still ``known``, whichever log's they are; where silver was gone, if it still is.
 
     Args:
         log: the topic's log.
@@ -52,7 +53,10 @@ def rebuild(
             reaches.
 
     Returns:
-        (silver's version, or None when another merge was first; what the step did).
+        (silver's version, or None when another merge or rebuild was first; what the step did).
+
+    Raises:
+        Conflict: another process makes a silver that was gone, or was cut off while it did; or it holds the lock.
 
     Cost: the whole log is read, silver is written once. Counts start anew.
     """
@@ -78,7 +82,8 @@ def rebuild(
     carried = remembered is not None and data is not None
     after = Progress.start(places, counts, rule=log.rule, uuid=log.uuid, generation=generation, remembers=carried)
     control = silver.control_frame(log, after, now)
-    if known is not None and ours:
+    if known is not None:
+        # A statement that replaces the table reads it in its transaction too: what is committed meanwhile conflicts.
         control = gated(control, tables.read(log.spark, log.silver), fingerprint(known))
     rows = control if data is None else data.unionAll(control)
     try:
@@ -93,6 +98,13 @@ def rebuild(
                 replace=known is not None,
                 user_metadata=after.note(),
             )
+    except Conflict as error:
+        if error.name == LOCKED:
+            raise
+        if known is None:
+            # Its path is taken before there is a table.
+            table_properties.wait_for(log.spark, log.silver, IDENTITY)
+        return None, Step(start, ends, counts)
     except Exception as error:
         if not raised(error, PROGRESS_MOVED):
             raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -160,6 +161,28 @@ def test_what_others_do_while_a_rebuild_looks_at_the_log_stands(lake: Lake, monk
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("lost", ["another topic's", "gone"])
+def test_what_others_do_while_a_lost_latest_table_is_computed_anew_stands(lake: Lake, monkeypatch: pytest.MonkeyPatch, lost: str) -> None:
+    """Another repair is first, and the topic goes on: the slower one finds that nothing is left to do."""
+    topic, other = lake.create_topic("t", key="STRING", value="STRING"), lake.topic("t")
+    topic.append([record("a", 0)])
+    topic.merge()
+    shutil.rmtree(topic.silver.path or "")
+    if lost == "another topic's":
+        lake.create_topic("u", key="STRING", value="a INT", config={"compaction.strategy": "timestamp"})
+        shutil.copytree(Path(lake.root, "u", "silver"), topic.silver.path or "")
+
+    def repair_and_go_on() -> None:
+        assert other.repair().done == ["the latest table was computed anew"]
+        other.append([record("b", 0)])
+        other.merge()
+
+    overtaken_once(monkeypatch, rebuild, "rebuild", repair_and_go_on)
+    assert topic.repair().done == []
+    assert (topic.status().unmerged_records, live(topic), topic.verify().problems) == (0, {"a": "v", "b": "v"}, [])
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -221,8 +244,6 @@ def test_a_latest_table_that_is_gone_or_broken_is_never_made_anew_in_silence(lak
 
 
 def silver_is_there(topic: Topic) -> bool:
-    from pathlib import Path
-
     return Path(topic.silver.path or "", "_delta_log").is_dir()
 
 
