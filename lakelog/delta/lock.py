@@ -42,7 +42,7 @@ _locks: dict[str, _TableLock] = {}
 def held(spark: SparkSession | None, table: TableRef, *, creating: bool = False) -> Iterator[None]:
     """Hold a table's lock: no other process and no other thread of this one commits to it with lakelog. A thread may hold it repeatedly.
 
-    A thread that holds it must not wait for another table's.
+    A thread that holds it must not wait for another table's; but one that holds a log's may wait for the latest table's, as an import does.
 
     Args:
         spark: the session; None where delta-rs writes.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lakelog.delta import table_properties
 from lakelog.delta.table_properties import IDENTITY
-from lakelog.errors import InvalidRequest
+from lakelog.errors import Conflict, Damaged, InvalidRequest
 from lakelog.lake.lake_topics import LakeTopics
 from lakelog.model.names import TableRef, absolute_root, check_topic_name
 from lakelog.operations import create
@@ -32,11 +32,13 @@ class LakeImport(LakeTopics):
 
         Raises:
             NotFound: the directory is no export, or one that was cut off (NOT_AN_EXPORT).
-            Damaged: files of the export are missing or changed; nothing was imported.
+            Damaged: files of the export are missing or changed; nothing was imported. Or the import was cut off before, and its latest table is
+                gone since; the remedy is named.
             InvalidRequest: a topic of that name is there already.
             Conflict: another process is making one.
 
-        Cut off, the same call begins anew; once there is a log it completes it, as `create_topic` of that name does.
+        Cut off, the same call begins anew; once there is a log it completes it, as `create_topic` of that name does. Of two at once one makes the
+        topic: on a disk of this machine the other waits for it, and finds the topic there; elsewhere it is told of the conflict.
 
         Cost: every file is read twice, once for its checksum; both tables are written once.
         """
@@ -53,7 +55,11 @@ class LakeImport(LakeTopics):
                 f"The topic {called} exists already in {self.root}. Import under another name.", name="TOPIC_ALREADY_EXISTS"
             )
         if not self._was_cut_off(called, said.identity):
-            load.load(self.spark, self.root, called, place, said, self._own.defaults(), now=self.clock())
+            try:
+                load.load(self.spark, self.root, called, place, said, self._own.defaults(), now=self.clock())
+            except Conflict:
+                self._give_way(called)
+                raise
         topic = self._topic(called)
         self._complete(topic)
         return topic
@@ -64,9 +70,21 @@ class LakeImport(LakeTopics):
         known = create.imported(stored)
         return known is not None and known[1] == export and not self._own.is_listed(name, stored[IDENTITY])
 
+    def _give_way(self, name: str) -> None:
+        """Bring back the latest table of the topic that somebody else made first, where the import that lost has replaced it."""
+        if table_properties.appears(self.spark, TableRef.of(self.root, name, "bronze"), IDENTITY):
+            create.bring_back(self._topic(name).log, now=self.clock())
+
     def _complete(self, topic: Topic) -> None:
         """Make what a topic has beside its log, and list it; again, and nothing changes. An imported one has the snapshot at which its log begins."""
-        create.complete(topic.log, now=self.clock())
-        if (known := create.imported(table_properties.read(self.spark, topic.bronze) or {})) is not None:
+        known = create.imported(table_properties.read(self.spark, topic.bronze) or {})
+        try:
+            create.complete(topic.log, now=self.clock())
+        except Damaged:
+            if known is None:
+                # Its log is no new one. Listed, it can be opened and repaired.
+                self._own.list_topic(topic.name, topic.uuid)
+            raise
+        if known is not None:
             topic.snapshot(at=known[0])
         self._own.list_topic(topic.name, topic.uuid)

@@ -6,23 +6,28 @@ whoever comes by, so a creation that was cut off is completed by the next.
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from lakelog.delta import table_properties, tables
+from lakelog.delta import past, table_properties, tables
+from lakelog.delta.lock import LOCKED
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION, IDENTITY, PREFIX
-from lakelog.errors import Conflict, Damaged, InvalidRequest
+from lakelog.errors import Conflict, Damaged, InvalidRequest, NotFound
 from lakelog.latest import evolution, silver, views
-from lakelog.latest.progress import LogPlace
+from lakelog.latest.progress import LOOK_BACK, LogPlace, stored
 from lakelog.log import bronze
-from lakelog.log.tail import log_end
+from lakelog.log.tail import LogEnd, log_end
 from lakelog.model.names import TableRef
 from lakelog.model.records import Types
 from lakelog.model.topic_log import TopicLog
+from lakelog.snapshots import restore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+ATTEMPTS = 20
 
 # Says of a log that it was made of an export: silver's version that holds the export's snapshot, and the export's identity.
 IMPORTED = f"{PREFIX}topic.imported"
@@ -61,31 +66,91 @@ def make_log(spark: SparkSession, root: str, name: str, types: Types, *, partiti
 def complete(log: TopicLog, *, now: int) -> None:
     """Make what a topic has beside its log: the latest table and, in a catalog, the views. Again, and nothing changes.
 
-    The latest table of a topic whose deletion was cut off is replaced. One that is gone is made anew only where the log is empty: what a
-    log no longer holds would be lost without a word.
+    The latest table of a topic whose deletion was cut off is replaced; where an import that lost to this topic replaced the topic's own, that is
+    brought back (`bring_back`). One that is gone is made anew only where the log never held anything: what it cannot give would be lost without
+    a word.
 
     Raises:
-        Damaged: the latest table is gone and the log holds records.
+        Damaged: the latest table is gone, and the log holds records or was imported: an empty table would not be what the log says.
         InvalidRequest: there is a table that is not lakelog's.
         Conflict: another process is completing it, or was cut off before there was a table.
     """
-    stored = table_properties.read(log.spark, log.silver)
-    if is_foreign(log.spark, log.silver, stored):
+    found = table_properties.read(log.spark, log.silver)
+    if is_foreign(log.spark, log.silver, found):
         raise _taken(str(log.silver), log.name)
-    if stored is None or stored.get(IDENTITY) != log.uuid:
+    if not bring_back(log, now=now):
         end = log_end(log)
-        if any(tail.batch is not None for tail in end.tails.values()):
-            raise Damaged(
-                f"{log.silver}: the latest table of the topic {log.name} is gone, but its log holds records. Run verify with repair: it"
-                " computes it anew."
-            )
+        _require_empty(log, end)
         places = {index: LogPlace(tail.end, tail.epoch, None) for index, tail in end.tails.items()}
         try:
-            silver.create(log, log.silver, places, now=now, replace=stored is not None)
+            silver.create(log, log.silver, places, now=now, replace=found is not None)
         except Conflict:
             # Whoever else completes it makes it of the same log.
             table_properties.wait_for(log.spark, log.silver, IDENTITY, log.uuid)
     views.create(log.spark, log.name, log.root, log.silver, log.table, log.types)
+
+
+def _require_empty(log: TopicLog, end: LogEnd) -> None:
+    """Refuse to make an empty latest table for a log that held records, or that was imported behind a latest table.
+
+    Raises:
+        Damaged: naming what gives the latest table again.
+    """
+    if imported(table_properties.read(log.spark, log.table) or {}) is not None:
+        raise Damaged(
+            f"{log.silver}: the latest table that was imported with the topic {log.name} is gone, and its log begins behind that table: it cannot give"
+            " it. Nothing was changed. Delete the topic (delete_topic; what was appended to it since goes too), then import the export again."
+        )
+    if any(tail.end > tail.state.origin for tail in end.tails.values()):
+        raise Damaged(
+            f"{log.silver}: the latest table of the topic {log.name} is gone, but its log holds records, or held them. Nothing was changed. Run verify"
+            " with repair: it computes the latest table anew, from the log or from a snapshot and the log behind it."
+        )
+
+
+def bring_back(log: TopicLog, *, now: int) -> bool:
+    """Bring the latest table back to its newest version that is this topic's, where an import that lost to the topic has replaced it.
+
+    An import writes the latest table first, and then the log, which only one can make. Where no lock keeps two apart, the slower one may replace
+    the table of the one that makes the log, before or after that.
+
+    Returns:
+        Whether the latest table is the topic's now; False where it is gone, or none of its versions is.
+
+    Raises:
+        Conflict: other writers were first again and again.
+
+    Cost: nothing where it is the topic's; else the newest commits are listed, and the control rows of a few versions read.
+    """
+    for _ in range(ATTEMPTS):
+        held = table_properties.read(log.spark, log.silver)
+        if held is None or held.get(IDENTITY) == log.uuid:
+            return held is not None
+        newest, own = _own_version(log)
+        if own is None:
+            return False
+        try:
+            made = past.restore(log.spark, log.silver, own)
+            # Else somebody else did the same first, and the topic may have gone on since.
+            if restore.stands(log, newest, made, now=now):
+                restore.settle(log, [made], now=now)
+        except NotFound:
+            return False
+        except Conflict as error:
+            if error.name == LOCKED:
+                raise
+    raise Conflict(f"{log.silver}: other writers kept the latest table of {log.name} from being brought back. Try again.")
+
+
+def _own_version(log: TopicLog) -> tuple[int, int | None]:
+    """Silver's version, and the newest before it that is this topic's: it was the last before a commit that put another table in its place."""
+    commits = tables.history(log.spark, log.silver, LOOK_BACK)
+    for row in commits:
+        if row["version"] > 0 and row["operation"].upper().startswith(("REPLACE", "CREATE OR REPLACE", "RESTORE")):
+            with contextlib.suppress(NotFound, Damaged):
+                if stored(log.spark, log.silver, row["version"] - 1).uuid == log.uuid:
+                    return commits[0]["version"], row["version"] - 1
+    return commits[0]["version"], None
 
 
 def imported(stored: Mapping[str, str]) -> tuple[int, str] | None:

@@ -8,5 +8,5 @@ A restore is decided in plan.py (what leaves the log, what is refused) and done 
 are held by quality/quarantine.py. maintain.py removes what is over and copies what must live long. verbs.py is what a topic can do with all that.
 
 May import quality (quarantine), latest, log, inputs, delta and model. Others use `verbs.SnapshotVerbs`, ``registry`` (entries), ``take`` (newest),
-``point``, ``keeping`` and ``restore`` (carry_out).
+``point``, ``keeping`` and ``restore`` (carry_out, stands, settle).
 """

@@ -11,7 +11,7 @@ shorter retention (`keeping.loses_nothing`), its rows are written anew instead, 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -151,7 +151,7 @@ def _bring_back(log: TopicLog, order: Order, intent: Intent, *, now: int) -> Non
             # Rows that are written anew stand under the retention that silver has; that of a state where a RESTORE was cut off.
             if anew and keeping.raise_for(log, [], now=now):
                 continue
-            if not _stands(log, version, _overwrite(log, order, anew=anew), now=now):
+            if not stands(log, version, _overwrite(log, order, anew=anew), now=now):
                 continue
             erased.sweep(log.spark, log.silver, log.uuid, erased.entries(log.spark, log.root, log.uuid))
             properties = {**silver.table_settings(log), **silver.delta_properties(log.config, keeping.kept_ms(log, now=now))}
@@ -181,7 +181,7 @@ def _version(log: TopicLog) -> int:
         return -1
 
 
-def _stands(log: TopicLog, before: int, made: int | None, *, now: int) -> bool:
+def stands(log: TopicLog, before: int, made: int | None, *, now: int) -> bool:
     """Whether the commit that brought silver back follows the version that was looked at. Else it is taken back: another came first.
 
     Delta has no condition for a RESTORE. What came first may be a merge after the restore, which somebody else has finished. So may what comes
@@ -193,10 +193,17 @@ def _stands(log: TopicLog, before: int, made: int | None, *, now: int) -> bool:
         before, made = made, _back_to(log, made - 1, anew=not keeping.loses_nothing(log, made - 1, now=now))
     if not own:
         return True
-    # Not by hand, unless the state that is there again was.
-    held = progress(log.spark, log.silver, from_rows=True, passing_over=[*own, *([made] if made is not None else [])])
-    upsert.write_progress(log, held, held, now=now)
+    settle(log, [*own, made], now=now)
     return False
+
+
+def settle(log: TopicLog, restores: Sequence[int | None], *, now: int) -> None:
+    """Write silver's control rows anew, as they are, after RESTOREs of lakelog's: nobody takes these for RESTOREs by hand.
+
+    Unless the state that is there again was brought back by hand.
+    """
+    held = progress(log.spark, log.silver, from_rows=True, passing_over=[version for version in restores if version is not None])
+    upsert.write_progress(log, held, held, now=now)
 
 
 def _restored(log: TopicLog) -> str | None:

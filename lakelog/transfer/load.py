@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lakelog.delta import table_properties, tables
+from lakelog.delta.lock import held
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION, IDENTITY, PREFIX
 from lakelog.errors import Damaged, InvalidRequest
 from lakelog.latest import erased, silver
+from lakelog.latest.erased import Erasure
 from lakelog.latest.progress import Mark, Progress
 from lakelog.log import bronze
 from lakelog.log.rows import schema
@@ -32,7 +34,9 @@ if TYPE_CHECKING:
 def load(spark: SparkSession, root: str, name: str, directory: str, said: Manifest, defaults: Mapping[str, str], *, now: int) -> None:
     """Make the tables of a topic from an export: silver first, then, in one commit, the log, by which there is a topic of that name.
 
-    Cut off before the log is there, the next call begins anew. Keys of the exported topic that this lake has erased since are left out.
+    Cut off before the log is there, the next call begins anew. Of two imports at once one makes the log; where no lock keeps them apart, the
+    other may have replaced its latest table, which whoever completes the topic, or is told of the conflict, brings back (`create.bring_back`).
+    Keys of the exported topic that this lake has erased since are left out.
 
     Args:
         spark: the session.
@@ -52,30 +56,37 @@ def load(spark: SparkSession, root: str, name: str, directory: str, said: Manife
     """
     manifest.check(directory, said)
     table = TableRef.of(root, name, "bronze")
-    create.refuse_foreign(spark, root, name)
-    if table_properties.read(spark, table) is not None:
-        raise InvalidRequest(f"The topic {name} exists already in {root}. Import under another name.", name="TOPIC_ALREADY_EXISTS")
-    log = _log(spark, root, name, said, defaults)
-    held, starts = _progress(said, log.uuid), {}
-    gone = erased.entries(spark, root, said.uuid)
+    # Where tables have locks, a second import of that name waits here until there is a log, and changes nothing.
+    with held(spark, table, creating=True):
+        create.refuse_foreign(spark, root, name)
+        if table_properties.read(spark, table) is not None:
+            raise InvalidRequest(f"The topic {name} exists already in {root}. Import under another name.", name="TOPIC_ALREADY_EXISTS")
+        log = _log(spark, root, name, said, defaults)
+        gone = erased.entries(spark, root, said.uuid)
+        state = _progress(said, log.uuid)
+        version = _latest(log, directory, said, state, gone, now=now)
+        states = {
+            int(index): _state(int(index), one, state.next[int(index)], log.uuid, holes=bool(gone)) for index, one in said.states.items()
+        }
+        records = spark.read.schema(schema(log.types)).parquet(f"{directory.rstrip('/')}/{LOG}")
+        records = erased.without(records, said.uuid, gone)
+        properties = {**_properties(said, log.uuid), create.IMPORTED: f"{version} {said.identity}"}
+        bronze.create(
+            spark, table, log.types, partitions=said.partitions, now=now, properties=properties, states=states,
+            rows=_renumbered(log, records, said.version),
+        )  # fmt: skip
+
+
+def _latest(log: TopicLog, directory: str, said: Manifest, state: Progress, gone: Sequence[Erasure], *, now: int) -> int:
+    """Make silver, in the place of one that an import that was cut off left. Returns its version."""
     whole = silver.schema(log.types.key, log.types.value, log.rule.version_type(log.types.value))
     # Of an export without the column ``control``, from before remembered versions were in it, that reads as NULL.
-    latest = spark.read.schema(whole).parquet(f"{directory.rstrip('/')}/{SILVER}")
-    latest = erased.without(latest, said.uuid, gone)
-    rows = latest.unionAll(silver.control_frame(log, held, now))
-    stands = table_properties.read(spark, log.silver) is not None
-    version = tables.create(
-        rows, log.silver, partitioned_by=("bucket",), properties=silver.table_settings(log), replace=stands, user_metadata=held.note()
-    )  # fmt: skip
-    starts = held.next
-    states = {int(index): _state(int(index), one, starts[int(index)], log.uuid, holes=bool(gone)) for index, one in said.states.items()}
-    records = spark.read.schema(schema(log.types)).parquet(f"{directory.rstrip('/')}/{LOG}")
-    records = erased.without(records, said.uuid, gone)
-    properties = {**_properties(said, log.uuid), create.IMPORTED: f"{version} {said.identity}"}
-    bronze.create(
-        spark, table, log.types, partitions=said.partitions, now=now, properties=properties, states=states,
-        rows=_renumbered(log, records, said.version),
-    )  # fmt: skip
+    latest = log.spark.read.schema(whole).parquet(f"{directory.rstrip('/')}/{SILVER}")
+    rows = erased.without(latest, said.uuid, gone).unionAll(silver.control_frame(log, state, now))
+    stands = table_properties.read(log.spark, log.silver) is not None
+    return tables.create(
+        rows, log.silver, partitioned_by=("bucket",), properties=silver.table_settings(log), replace=stands, user_metadata=state.note()
+    )
 
 
 def _log(spark: SparkSession, root: str, name: str, said: Manifest, defaults: Mapping[str, str]) -> TopicLog:
