@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from lakelog.delta import tables
 from lakelog.log.rows import STATE_SEGMENT
 from lakelog.model.log_state import PartitionState
+from lakelog.model.records import looked_up
 from lakelog.model.topic_log import TopicLog
 
 if TYPE_CHECKING:
@@ -54,13 +57,15 @@ def problems(log: TopicLog) -> tuple[int, list[str]]:
     return sum(row["records"] for row in rows), found
 
 
-def holes(log: TopicLog) -> dict[int, int]:
-    """Partition to the first offset of the first append that lacks records, or before which whole appends are missing. Cost: as `problems`."""
-    return {row["partition"]: row["hole"] for row in _by_partition(log).collect() if row["hole"] is not None}
+def holes(log: TopicLog, above: Mapping[int, int]) -> dict[int, int | None]:
+    """Where records are missing: partition to the first offset, at or above that of ``above``, of the first append that lacks some, or before which
+    whole appends are missing; None where all that is missing lies below. Partitions that miss none are left out. Cost: as `problems`."""
+    rows = _by_partition(log, above).collect()
+    return {row["partition"]: row["hole"] for row in rows if row["broken"]}
 
 
-def _by_partition(log: TopicLog) -> DataFrame:
-    """Figures of each partition, from those of each batch."""
+def _by_partition(log: TopicLog, above: Mapping[int, int] = MappingProxyType({})) -> DataFrame:
+    """Figures of each partition, from those of each batch; ``hole`` and ``broken`` as `holes` gives them."""
     from pyspark.sql import functions as F
 
     table = tables.read(log.spark, log.table).filter(F.col("partition").isNull() | (F.col("partition") >= 0))
@@ -99,6 +104,7 @@ def _by_partition(log: TopicLog) -> DataFrame:
     floor = F.greatest(cleaned, F.coalesce(F.get_json_object("state.control", "$.start").cast("bigint"), F.lit(0)))
     given = F.col("end") + 1 - F.col("begin") - F.coalesce("claimed", "records") - F.coalesce("holes", F.lit(0))
     broken = ours & (F.col("end") >= floor) & ((owed > 0) | ((given > 0) & (F.col("begin") >= floor)))
+    least = looked_up([above.get(index, 0) for index in range(log.partitions)], F.col("partition"))
     return (
         joined.groupBy("partition")
         .agg(
@@ -107,7 +113,8 @@ def _by_partition(log: TopicLog) -> DataFrame:
             F.coalesce(F.sum(F.when(F.col("batch").isNull(), F.col("records")).otherwise(F.col("unmarked"))), F.lit(0)).alias("strange"),
             F.coalesce(F.sum(F.when(unended, F.col("records") - F.col("unmarked"))), F.lit(0)).alias("unended"),
             F.coalesce(F.sum(lacking), F.lit(0)).alias("missing"),
-            F.min(F.when(broken, F.greatest("begin", floor))).alias("hole"),
+            F.count_if(broken).alias("broken"),
+            F.min(F.when(broken & (F.col("end") >= least), F.greatest("begin", floor, least))).alias("hole"),
             F.count_if(ours & (F.col("last") > F.col("end"))).alias("outside"),
             F.coalesce(F.sum(F.when(ours & (F.col("end") >= cleaned), F.coalesce("claimed", "records"))), F.lit(0)).alias("claimed"),
             F.coalesce(F.sum(F.when(ours & (F.col("end") >= cleaned), F.col("holes"))), F.lit(0)).alias("holes"),

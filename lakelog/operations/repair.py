@@ -102,7 +102,7 @@ def repair(
         base, forgotten = _base(log, end, snapshots)
         intent = Intent(REPAIR, uuid.uuid4().hex, {}) if base is None else replay.intent_of(base)
         if changed:
-            epoch, states = _next_epoch(log, end, problems, intent.id, intent=intent)
+            epoch, states = _next_epoch(log, end, problems, intent.id, base, intent=intent)
         else:
             epoch, states = end.epoch, {index: tail.state.next(intent.id, intent=intent) for index, tail in end.tails.items()}
         rows = [_batch_row(row) for row in _batches_without_row(log)]
@@ -133,19 +133,20 @@ def _refuse_foreign(log: TopicLog, problems: Sequence[str]) -> None:
 
 
 def _next_epoch(
-    log: TopicLog, end: LogEnd, problems: Sequence[str], identity: str, **more: Intent
+    log: TopicLog, end: LogEnd, problems: Sequence[str], identity: str, base: Target | None = None, **more: Intent
 ) -> tuple[int, dict[int, PartitionState]]:  # fmt: skip
     """The epoch that begins at the log's end, above every one that anybody may know, and the state of each partition in it.
 
     New records must not be taken for others. An operation that is open stays so, unless ``intent`` is another one. Where records are missing in the
-    middle, the epochs before it end there: readers that may have read them go back to there.
+    middle, the epochs before it end there: readers that may have read them go back to there. Not below ``base``, which holds them.
     """
     epoch = 1 + max([epochs.greatest(log, end), *(one.position.epoch for one in positions.registered(log))])
-    holes = inspection.holes(log) if any("missing" in text for text in problems) else {}
+    holes = inspection.holes(log, {} if base is None else base.id.ends) if any("missing" in text for text in problems) else {}
+    firsts = {index: tail.end if (hole := holes.get(index)) is None else min(hole, tail.end) for index, tail in end.tails.items()}
     return epoch, {
         index: tail.state.next_epoch(
             identity,
-            min(holes.get(index, tail.end), tail.end),
+            firsts[index],
             number=epoch,
             rolled=min(tail.state.rolled, tail.end),
             cleaned=tail.end if index in holes else tail.state.cleaned,
