@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, cast
 
-from lakelog.delta import tables
 from lakelog.errors import InvalidRequest, NotFound, TopicNotFound
 from lakelog.lake.lake_topics import LakeTopics
 from lakelog.lake.query import query as checked_query
@@ -94,5 +93,5 @@ class LakeQueries(LakeTopics):
             return views.selects(name, topic.silver, topic.bronze, topic.types)
         silver = place.copy or topic.silver
         version = None if place.copy is not None else place.version
-        have = tables.read(self.spark, silver, version).schema["value"].dataType
+        have = point.stored(topic.log, place).schema["value"].dataType
         return views.selects(name, silver, topic.bronze, topic.types, version, have)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -47,9 +47,8 @@ def problems(log: TopicLog) -> tuple[int, list[str]]:
             found.append(f"{where}: {row['unended']} records belong to appends whose batch rows are missing")
         if row["missing"]:
             found.append(f"{where}: {row['missing']} records of its batches are missing")
-        between = 0 if row["reached"] is None else row["reached"] + 1 - max(state.cleaned, start) - row["claimed"] - row["holes"]
-        if between > 0 and not row["unended"]:
-            found.append(f"{where}: {between} offsets below its end belong to no append: whole appends are missing")
+        if row["between"]:
+            found.append(f"{where}: {row['between']} offsets below its end belong to no append: whole appends are missing")
         if row["outside"]:
             found.append(f"{where}: {row['outside']} batches hold records beyond their last offset")
         if row["first"] is not None and row["first"] < start:
@@ -57,15 +56,20 @@ def problems(log: TopicLog) -> tuple[int, list[str]]:
     return sum(row["records"] for row in rows), found
 
 
+def foreign(found: Sequence[str]) -> list[str]:
+    """Of what `problems` found, that records of another writer are in the log: they have no place in it."""
+    return [text for text in found if "another writer" in text or "given twice" in text or "no such partition" in text]
+
+
 def holes(log: TopicLog, above: Mapping[int, int]) -> dict[int, int | None]:
     """Where records are missing: partition to the first offset, at or above that of ``above``, of the first append that lacks some, or before which
     whole appends are missing; None where all that is missing lies below. Partitions that miss none are left out. Cost: as `problems`."""
     rows = _by_partition(log, above).collect()
-    return {row["partition"]: row["hole"] for row in rows if row["broken"]}
+    return {row["partition"]: row["hole"] for row in rows if row["missing"] or row["between"]}
 
 
 def _by_partition(log: TopicLog, above: Mapping[int, int] = MappingProxyType({})) -> DataFrame:
-    """Figures of each partition, from those of each batch; ``hole`` and ``broken`` as `holes` gives them."""
+    """Figures of each partition, from those of each batch; ``hole`` as `holes` gives it."""
     from pyspark.sql import functions as F
 
     table = tables.read(log.spark, log.table).filter(F.col("partition").isNull() | (F.col("partition") >= 0))
@@ -96,15 +100,20 @@ def _by_partition(log: TopicLog, above: Mapping[int, int] = MappingProxyType({})
     ours = F.col("batch").isNotNull() & F.col("end").isNotNull()
     unended = F.col("batch").isNotNull() & F.col("end").isNull()
     joined = batches.join(newest, "partition", "full")
-    # Of a batch that lies across that offset as many records may be gone as it has offsets below.
-    in_order = Window.partitionBy("partition").orderBy(F.col("end").asc_nulls_last())
-    joined = joined.withColumn("begin", F.coalesce(F.lag("end").over(in_order) + 1, F.lit(0)))
-    owed = F.col("claimed") - F.greatest(cleaned - F.col("begin"), F.lit(0)) - F.col("records")
-    lacking = F.when(ours & (F.col("end") >= cleaned) & (owed > 0), owed)
     floor = F.greatest(cleaned, F.coalesce(F.get_json_object("state.control", "$.start").cast("bigint"), F.lit(0)))
-    given = F.col("end") + 1 - F.col("begin") - F.coalesce("claimed", "records") - F.coalesce("holes", F.lit(0))
-    broken = ours & (F.col("end") >= floor) & ((owed > 0) | ((given > 0) & (F.col("begin") >= floor)))
+    reach = F.coalesce("end", "last")
+    joined = joined.withColumn(
+        "behind", F.coalesce(F.lag(reach).over(Window.partitionBy("partition").orderBy(reach.asc_nulls_last())) + 1, F.lit(0))
+    )
+    own = F.col("end") + 1 - F.coalesce("claimed", "records") - F.coalesce("holes", F.lit(0))
+    # Of a batch that lies across the floor as many records may be gone as it has offsets below.
+    owed, gap = F.col("claimed") - F.greatest(floor - own, F.lit(0)) - F.col("records"), own - F.greatest("behind", floor)
+    counted = ours & (F.col("end") >= floor)
+    lacking, between = F.when(counted & (owed > 0), owed), F.when(counted & (gap > 0), gap)
     least = looked_up([above.get(index, 0) for index in range(log.partitions)], F.col("partition"))
+    hole = F.when(between.isNotNull() & (own > least), F.greatest("behind", floor, least)).when(
+        lacking.isNotNull() & (F.col("end") >= least), F.greatest(own, floor, least)
+    )
     return (
         joined.groupBy("partition")
         .agg(
@@ -113,12 +122,9 @@ def _by_partition(log: TopicLog, above: Mapping[int, int] = MappingProxyType({})
             F.coalesce(F.sum(F.when(F.col("batch").isNull(), F.col("records")).otherwise(F.col("unmarked"))), F.lit(0)).alias("strange"),
             F.coalesce(F.sum(F.when(unended, F.col("records") - F.col("unmarked"))), F.lit(0)).alias("unended"),
             F.coalesce(F.sum(lacking), F.lit(0)).alias("missing"),
-            F.count_if(broken).alias("broken"),
-            F.min(F.when(broken & (F.col("end") >= least), F.greatest("begin", floor, least))).alias("hole"),
+            F.coalesce(F.sum(between), F.lit(0)).alias("between"),
+            F.min(hole).alias("hole"),
             F.count_if(ours & (F.col("last") > F.col("end"))).alias("outside"),
-            F.coalesce(F.sum(F.when(ours & (F.col("end") >= cleaned), F.coalesce("claimed", "records"))), F.lit(0)).alias("claimed"),
-            F.coalesce(F.sum(F.when(ours & (F.col("end") >= cleaned), F.col("holes"))), F.lit(0)).alias("holes"),
-            F.max("end").alias("reached"),
             F.min("first").alias("first"),
             F.first("state", ignorenulls=True).alias("state"),
         )

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 LOOK_BACK = 200
 # So many appends that a RESTORE takes back are named.
 MOST_NAMED = 20
+# Delta refuses a version that rested for longer than the log's retention, once another follows.
+OLD = (
+    " Where Delta finds that version too old, first ALTER TABLE … SET TBLPROPERTIES ('delta.logRetentionDuration' = 'interval 365 days',"
+    " 'delta.deletedFileRetentionDuration' = 'interval 365 days')."
+)
 # All that a table has.
 WHOLE_HISTORY = 100_000
 # Delta's operations that change no record: properties, columns, constraints, clustering, files rewritten as they are.
@@ -107,14 +112,25 @@ def lost_appends(rows: Sequence[Row]) -> Row | None:
 
 
 def appends_above(rows: Sequence[Row], version: int) -> str:
-    """The appends among commits, newest first, that a RESTORE to a version takes back, oldest first, in words; empty where there are none."""
-    found = []
-    for row in reversed(rows):
+    """The appends among commits, newest first, that a RESTORE to a version takes back, oldest first, in words; empty where there are none.
+
+    Without those that a restore of lakelog's had cut away by then.
+    """
+    found: list[str] = []
+    least: dict[str, int] = {}
+    for row in rows:
         said = noted(row)
-        if row["version"] > version and said.get("lakelog") == "append":
-            ends = said.get("ends", {})
+        ends = said.get("ends", {})
+        if (
+            row["version"] > version
+            and said.get("lakelog") == "append"
+            and any(ends[index] <= least.get(index, ends[index]) for index in said.get("tails", ends))
+        ):
             spans = [f"up to offset {ends[index]} of partition {index}" for index in said.get("tails", ends)]
             found.append(f"version {row['version']} (batch {said.get('batch')}: {', '.join(spans)})")
+        if said.get("lakelog") == "restore":
+            least |= {index: min(end, least.get(index, end)) for index, end in ends.items()}
+    found.reverse()
     more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
     return f"{'; '.join(found[:MOST_NAMED])}{more}"
 
@@ -186,8 +202,8 @@ def _refuse_foreign(
         raise Damaged(
             f"{table}: another writer changed the log: {describe_commit(strange[-1])}. lakelog gives the offsets itself; take that commit"
             f" back (RESTORE to version {back}), append its records with lakelog, and run verify."
-            + f" That RESTORE takes back appends too: {also}. Append their records again; these versions still hold them."
-            * bool(also),
+            + f" That RESTORE takes back appends too: {also}. Append their records again; these versions still hold them." * bool(also)
+            + OLD,
             version=strange[-1]["version"],
         )
     lost = lost_appends(rows)

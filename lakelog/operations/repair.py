@@ -12,7 +12,6 @@ import contextlib
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from lakelog.delta import tables
 from lakelog.errors import Conflict, Damaged, NotFound
@@ -20,20 +19,15 @@ from lakelog.latest import merge, rebuild, recompute
 from lakelog.latest.progress import progress
 from lakelog.latest.verify import Snapshots
 from lakelog.log import inspection, state
-from lakelog.log.rows import control_row
 from lakelog.log.tail import LogEnd, log_end, newest_commit, true_end
 from lakelog.model.log_state import REPAIR, RESTORE, Intent, PartitionState
 from lakelog.model.topic_log import TopicLog
-from lakelog.operations import replay
+from lakelog.operations import missing, replay
 from lakelog.operations.configure import ATTEMPTS
 from lakelog.readers import positions
 from lakelog.results import Repaired
 from lakelog.snapshots import epochs, restore
 from lakelog.snapshots.plan import KEEP, Target
-
-if TYPE_CHECKING:
-    from pyspark.sql import Row
-
 
 UNPROVED = (
     "the log starts above its origin and no snapshot stands for what is gone: the latest table could not be recomputed. Take a snapshot of it, if it"
@@ -60,8 +54,8 @@ def new_epoch(log: TopicLog, *, now: int) -> Repaired | None:
             return None
         records, problems = inspection.problems(log)
         _refuse_foreign(log, problems)
-        epoch, states = _next_epoch(log, end, problems, uuid.uuid4().hex)
-        rows = [_batch_row(row) for row in _batches_without_row(log)]
+        epoch, states = _next_epoch(log, end, missing.holes(log, problems, None), uuid.uuid4().hex)
+        rows = [missing.batch_row(row) for row in missing.batches_without_row(log)]
         if state.change_state(log, end, states, "repair", now=now, more=rows):
             done = [*_begun(epoch, states, rows), f"the operation {end.intent.operation}, which was begun, was finished"]
             return Repaired(log.name, [found, *problems], done, epoch, end.ends(), records, None)
@@ -99,18 +93,19 @@ def repair(
         if end.intent is not None and not (unfinished is not None and end.intent.operation == RESTORE):
             # It would be given up, and whoever carries it out take the repair for its end.
             raise Conflict(f"{log.name}: the operation {end.intent.operation} was begun meanwhile. Nothing was changed; repair again.")
-        base, forgotten = _base(log, end, snapshots)
+        base, forgotten = _base(log, end, snapshots, lacking=missing.is_missing(problems))
+        holes = missing.holes(log, problems, base)
         intent = Intent(REPAIR, uuid.uuid4().hex, {}) if base is None else replay.intent_of(base)
         if changed:
-            epoch, states = _next_epoch(log, end, problems, intent.id, base, intent=intent)
+            epoch, states = _next_epoch(log, end, holes, intent.id, base, intent=intent)
         else:
             epoch, states = end.epoch, {index: tail.state.next(intent.id, intent=intent) for index, tail in end.tails.items()}
-        rows = [_batch_row(row) for row in _batches_without_row(log)]
+        rows = [missing.batch_row(row) for row in missing.batches_without_row(log)]
         if state.change_state(log, end, states, "repair", now=now, more=rows):
             version = carry_out(log, intent, now=now) if base is None else replay.carry_out(log, intent, now=now)[1]
             done = _begun(epoch if changed else None, states, rows)
             done += ["the restore that was begun was given up: the log stays as it is"] * (unfinished is not None)
-            done += _told(base, end.ends(), forgotten)
+            done += [*_told(base, end.ends(), forgotten), *missing.lost(holes, snapshots)]
             return _after(begun, Repaired(log.name, found, done, epoch, end.ends(), records, version))
     raise Conflict(f"{log.name}: other writers were first {ATTEMPTS} times in a row. Nothing was changed; try again later.")
 
@@ -124,7 +119,7 @@ def _after(begun: Repaired | None, done: Repaired) -> Repaired:
 
 def _refuse_foreign(log: TopicLog, problems: Sequence[str]) -> None:
     """Refuse a log that holds records of another writer: they have no place in it."""
-    foreign = [text for text in problems if "another writer" in text or "given twice" in text or "no such partition" in text]
+    foreign = inspection.foreign(problems)
     if foreign:
         raise Damaged(
             f"{log.name}: {'; '.join(foreign[:3])}. Take those records out first: RESTORE bronze to the version before the other writer's"
@@ -133,15 +128,15 @@ def _refuse_foreign(log: TopicLog, problems: Sequence[str]) -> None:
 
 
 def _next_epoch(
-    log: TopicLog, end: LogEnd, problems: Sequence[str], identity: str, base: Target | None = None, **more: Intent
+    log: TopicLog, end: LogEnd, holes: Mapping[int, int | None], identity: str, base: Target | None = None, **more: Intent
 ) -> tuple[int, dict[int, PartitionState]]:  # fmt: skip
     """The epoch that begins at the log's end, above every one that anybody may know, and the state of each partition in it.
 
     New records must not be taken for others. An operation that is open stays so, unless ``intent`` is another one. Where records are missing in the
-    middle, the epochs before it end there: readers that may have read them go back to there. Not below ``base``, which holds them.
+    middle, the epochs before it end there: readers that may have read them go back to there. Not below ``base``, which holds them: readers that are
+    below its end have to load it, or a later one.
     """
     epoch = 1 + max([epochs.greatest(log, end), *(one.position.epoch for one in positions.registered(log))])
-    holes = inspection.holes(log, {} if base is None else base.id.ends) if any("missing" in text for text in problems) else {}
     firsts = {index: tail.end if (hole := holes.get(index)) is None else min(hole, tail.end) for index, tail in end.tails.items()}
     return epoch, {
         index: tail.state.next_epoch(
@@ -150,6 +145,7 @@ def _next_epoch(
             number=epoch,
             rolled=min(tail.state.rolled, tail.end),
             cleaned=tail.end if index in holes else tail.state.cleaned,
+            deletes_from=max(tail.state.deletes_from, 0 if base is None or index not in holes else base.id.ends[index]),
             # What a RESTORE by hand took away, or brought back, somebody may have read otherwise.
             forgotten=tail.end,
             **more,
@@ -182,8 +178,10 @@ def carry_out(log: TopicLog, intent: Intent, *, now: int) -> int | None:
     raise Conflict(f"{log.name}: merges kept the latest table from being computed anew; try again: any writing command goes on.")
 
 
-def _base(log: TopicLog, end: LogEnd, snapshots: Snapshots) -> tuple[Target | None, bool]:
+def _base(log: TopicLog, end: LogEnd, snapshots: Snapshots, *, lacking: bool = False) -> tuple[Target | None, bool]:
     """The snapshot that the latest table must be computed from (None: from the log alone), and whether versions of deleted keys may be forgotten so.
+
+    Where the log is ``lacking`` records, one that holds them, if there is one.
 
     Raises:
         LogIncomplete: the log does not begin at its origin, and no snapshot stands for what is gone.
@@ -191,7 +189,11 @@ def _base(log: TopicLog, end: LogEnd, snapshots: Snapshots) -> tuple[Target | No
     states = [tail.state for tail in end.tails.values()]
     cut = any(one.start != one.origin for one in states)
     expired = log.rule.versioned and any(one.deletes_from > one.origin for one in states) and not _remembers(log, end)
-    base = replay.target(log, end, snapshots.live) if cut or expired else None
+
+    def is_whole(ends: Mapping[int, int]) -> bool:
+        return not lacking or all(hole is None for hole in inspection.holes(log, ends).values())
+
+    base = replay.target(log, end, snapshots.live, is_whole) if cut or expired else None
     replay.require_possible(log, end, base)
     return base, expired and base is None
 
@@ -273,22 +275,3 @@ def _of_silver(log: TopicLog, end: LogEnd, snapshots: Snapshots) -> tuple[list[s
         return recompute.compared(log, base[1] if base else None).problems, False
     except (Damaged, NotFound) as error:
         return [str(error)], False
-
-
-def _batches_without_row(log: TopicLog) -> list[Row]:
-    """Appends whose records are there and whose batch rows are not: partition, segment, batch, epoch, last offset, number of records."""
-    from pyspark.sql import functions as F
-
-    table = tables.read(log.spark, log.table).filter((F.col("partition") >= 0) & (F.col("segment") >= 0))
-    is_record = F.col("control").isNull()
-    batches = table.groupBy("partition", "batch").agg(
-        F.max_by("segment", "offset").alias("segment"), F.max("epoch").alias("epoch"), F.max("offset").alias("last"),
-        F.count_if(is_record).alias("records"), F.count_if(~is_record).alias("rows"),
-    )  # fmt: skip
-    with tables.door(log.table):
-        return list(batches.filter((F.col("rows") == 0) & F.col("batch").isNotNull()).orderBy("partition", "last").collect())
-
-
-def _batch_row(row: Row) -> tuple[object, ...]:
-    content = {"type": "batch", "after": -1, "octets": 0, "first": None, "records": row["records"]}
-    return control_row(row["partition"], row["segment"], row["last"], row["epoch"], content, row["batch"])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from lakelog.errors import Conflict, Damaged, LogIncomplete, NotFound, Refused
 from lakelog.latest import merge
@@ -24,18 +24,25 @@ from lakelog.snapshots.plan import Target
 ATTEMPTS = 20
 
 
-def target(log: TopicLog, end: LogEnd, snapshots: Sequence[SnapshotPlace]) -> Target | None:
+def target(
+    log: TopicLog, end: LogEnd, snapshots: Sequence[SnapshotPlace], is_whole: Callable[[Mapping[int, int]], bool]
+) -> Target | None:  # fmt: skip
     """The oldest snapshot from whose end the log tells everything, that can be read, and whose last records the log holds; None without one.
 
-    Cost: for each that is looked at three small Spark jobs.
+    The oldest of those for whose end offsets ``is_whole`` says that no records are missing from there on; where it is true of none, of all.
+
+    Cost: for each that is looked at three small Spark jobs, and what ``is_whole`` costs.
     """
+    first = None
     states = {index: tail.state for index, tail in end.tails.items()}
     for one in positions.usable(states, end.ends(), snapshots):
         with contextlib.suppress(NotFound, Refused, Damaged):
             found = plan.target_of(log, one.point)
             merge.require_same_log(log, found.state, end)
-            return found
-    return None
+            if is_whole(one.ends):
+                return found
+            first = first or found
+    return first
 
 
 def require_possible(log: TopicLog, end: LogEnd, found: Target | None) -> None:

@@ -82,7 +82,7 @@ def require_valid(log: TopicLog, end: LogEnd, position: Position, snapshots: Sna
     found = validate(log, end, position, snapshots)
     if found.position is not None:
         back = found.position.offsets
-        index = next(index for index in sorted(back) if back[index] != position.offsets[index] or position.epoch != end.epoch)
+        index = next((index for index in sorted(back) if back[index] != position.offsets[index]), min(back))
         raise FencedEpoch(
             f"{log.name}: the log was restored since epoch {position.epoch}: what was read of partition {index} from offset {back[index]} on is no"
             f" longer in it. Undo what came of it and go on from {found.position.to_json()}, or bootstrap anew.",

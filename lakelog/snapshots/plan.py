@@ -137,7 +137,7 @@ def require_replay(log: TopicLog, target: Target, end: LogEnd) -> None:
     Raises:
         OffsetOutOfRange: the log starts above the snapshot's end.
         LogIncomplete: a delete beyond the snapshot has left the log: the replay would bring back what it deleted. Or the log's records below the
-            snapshot's end are not the snapshot's: an earlier restore took those away.
+            snapshot's end are not the snapshot's: a restore took those away, or a repair found them missing.
     """
     for index, mark in sorted(target.state.marks.items()):
         stop, tail = mark.offset + 1, end.tails[index]
@@ -155,8 +155,8 @@ def require_replay(log: TopicLog, target: Target, end: LogEnd) -> None:
         shared = min(common_end(tail.state.epochs, mark.epoch, stop, forgotten=tail.state.forgotten), tail.end)
         if shared < stop:
             raise LogIncomplete(
-                f"{log.name}: the log of partition {index} has other records than the snapshot from offset {shared} on, or none: an earlier restore"
-                " took those away. Nothing was changed. Restore with log=truncate.", expected=stop, actual=shared, partition=index,
+                f"{log.name}: the log of partition {index} has other records than the snapshot from offset {shared} on, or none: a restore or a"
+                " repair began another history there. Nothing was changed. Restore with log=truncate.", expected=stop, actual=shared, partition=index,
             )  # fmt: skip
 
 

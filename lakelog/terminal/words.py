@@ -19,6 +19,7 @@ WORDS: tuple[tuple[str, str], ...] = (
     (r"\b([Rr])un verify\b", r"\1un `lakelog verify TOPIC`"),
     (r"\bcreate_topic makes it one", "`lakelog topic create` makes it one"),
     (r"\bcreate_topic completes it, delete_topic removes it", "`lakelog topic create` completes it, `lakelog topic delete` removes it"),
+    (r"\bDelete the topic \(delete_topic; ", "Delete the topic (`lakelog topic delete`; "),
     (r"\bdelete_topic ends it", "`lakelog topic delete` ends it"),
     (r"take it off the list: delete_topic", "take it off the list: `lakelog topic delete`"),
     (r"Open it with topic\([^)]*\), or choose another name", "Choose another name"),

@@ -28,6 +28,7 @@ def here(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return tmp_path
 
 
+@pytest.mark.long
 def test_an_import_is_told_with_its_rows_its_log_and_what_waits(here: Path, cli: Cli, spark: SparkSession) -> None:
     topic = Lake(spark, str(here / "lake")).create_topic("orders", key="STRING", value="STRING")
     topic.append([{"key": "a", "value": "1"}, {"key": "b", "value": "1"}])
@@ -180,6 +181,7 @@ def test_a_topic_like_a_file_shows_its_types_before_they_are_kept(here: Path, cl
     assert cli("topic create t --key-columns a").code == 2
 
 
+@pytest.mark.long
 def test_what_is_printed_as_csv_can_be_appended_as_it_was(here: Path, cli: Cli) -> None:
     """Empty text is quoted, NULL is not: otherwise a record's way out and in would delete."""
     cli("topic create t --key 'id STRING' --value 'a STRING, b STRING, n DECIMAL(5,2), f BOOLEAN, l ARRAY<INT>'")

@@ -28,7 +28,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "plan", "checkpoint", "segments", "forgetting", "winners", "dropping", "tombstones", "planned", "clean", "retention", "roll", "contest",
         "explain", "receipt", "verbs",
     ),
-    "operations": ("create", "configure", "delete", "replay", "repair", "upgrade", "truncate", "quotes", "erase", "intents"),
+    "operations": ("create", "configure", "delete", "missing", "replay", "repair", "upgrade", "truncate", "quotes", "erase", "intents"),
     "readers": ("validate", "read", "bootstrap", "positions", "lag"),
     "snapshots": ("registry", "keeping", "epochs", "point", "take", "plan", "restore", "maintain", "verbs"),
     "quality": (
@@ -66,7 +66,7 @@ COLLECTORS = (
     "delta.plans", "delta.frames", "delta.tables", "delta.past", "delta.commits", "delta.filesystem", "delta.table_properties",
     "inputs.refusal", "inputs.screening", "inputs.staging",
     "log.tail", "log.tokens", "log.ledger", "log.withdrawn", "log.conditions", "log.inspection", "log.bronze", "log.bulk",
-    "latest.compare", "latest.fill", "latest.progress", "latest.upsert", "latest.status", "latest.recompute", "operations.repair",
+    "latest.compare", "latest.fill", "latest.progress", "latest.upsert", "latest.status", "latest.recompute", "operations.missing",
     "operations.truncate", "cleaning.checkpoint", "cleaning.segments", "cleaning.winners", "cleaning.dropping", "cleaning.explain",
     "cleaning.forgetting", "cleaning.receipt",
     "readers.read", "readers.positions", "readers.lag",

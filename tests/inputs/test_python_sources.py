@@ -157,6 +157,7 @@ def test_frames_that_do_not_fit_are_refused(house: Lake, text: Topic, tmp_path: 
     text.append(pandas.DataFrame({"key": ["a"], "value": [None]}))
 
 
+@pytest.mark.long
 def test_the_latest_table_comes_out_as_arrow_pandas_and_polars(house: Lake) -> None:
     topic = house.create_topic("out", key="id BIGINT", value="s STRING")
     topic.append([{"key": {"id": 1}, "value": {"s": "old"}}])

@@ -111,6 +111,32 @@ def test_what_is_wrong_with_the_log_is_named(lake: Lake) -> None:
 
 
 @pytest.mark.long
+def test_where_records_are_missing_is_known_above_what_may_be_gone(lake: Lake) -> None:
+    """Logs that begin at offset 3, or were cleaned up to 4: the appends are [0, 3), [3, 5) and [5, 6)."""
+    topic = lake.create_topic("t", key="STRING", value="STRING", partitions=5)
+    for keys in ("abc", "de", "f"):
+        put(topic, *keys)
+    bronze = Path(topic.bronze.path or "")
+    first, second, _ = batches(bronze, 0)
+    state = {"type": "state", "sequence": 2, "epochs": [[0, 0]], "origin": 0, "start": 3, "cleaned": 3, "deletes_from": 3}
+    for index, said in ((1, state), (2, state), (4, {**state, "start": 0, "cleaned": 4})):
+        rows_like(bronze, segment=-1, partition=index, offset=-3, epoch=0, tombstone=True, batch="later", control=json.dumps(said))
+    deleted(bronze, f"partition IN (1, 2) AND batch = '{first}'")
+    assert inspection.problems(topic.log)[1] == []
+    deleted(bronze, 'partition = 1 AND "offset" = 3')
+    deleted(bronze, f"partition IN (2, 4) AND batch = '{second}'")
+    deleted(bronze, f"partition = 3 AND batch = '{second}' AND control IS NOT NULL")
+    assert inspection.problems(topic.log)[1] == [
+        "partition 1: 1 records of its batches are missing",
+        "partition 2: 2 offsets below its end belong to no append: whole appends are missing",
+        "partition 3: 2 records belong to appends whose batch rows are missing",
+        "partition 4: 1 offsets below its end belong to no append: whole appends are missing",
+    ]
+    assert inspection.holes(topic.log, {}) == {1: 3, 2: 3, 4: 4}
+    assert inspection.holes(topic.log, {1: 5, 2: 4, 4: 5}) == {1: None, 2: 4, 4: None}
+
+
+@pytest.mark.long
 def test_what_is_wrong_with_the_latest_table_is_named_key_by_key(lake: Lake) -> None:
     topic = lake.create_topic("t", key="STRING", value="STRING")
     for keys in ("abcd", "ab"):

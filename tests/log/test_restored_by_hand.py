@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,7 +10,7 @@ from pyspark.sql import functions as F
 
 from lakelog.errors import Conflict, Damaged, FencedEpoch
 from lakelog.log import guard, notes
-from lakelog.log.notes import lost_appends, standing
+from lakelog.log.notes import appends_above, lost_appends, standing
 from lakelog.operations import repair
 from lakelog.snapshots import restore
 from tests.interleaving import late
@@ -169,6 +170,25 @@ def test_what_restores_took_back_is_told_by_versions() -> None:
     rows[1] = commit(5, "RESTORE", to="4")
     assert lost_appends(rows) is None
     assert [row["version"] for row in standing([commit(5, "RESTORE"), *rows[2:]])] == [5], "a time: what it took back is not known"
+
+
+def test_an_append_that_a_restore_had_cut_away_is_not_asked_for_again() -> None:
+    def commit(version: int, kind: str, *ends: int, to: int = 0) -> dict[str, Any]:
+        said = {"lakelog": kind, "batch": f"b{version}", "ends": dict(enumerate(ends))} | (
+            {"tails": {str(to): []}} if kind == "append" else {}
+        )
+        return {"version": version, "operation": "WRITE", "operationParameters": {}, "userMetadata": json.dumps(said)}
+
+    # An append knows the ends of other partitions by hearsay: that of version 5 says less than there is.
+    rows = [
+        commit(6, "append", 9, 4, to=1),
+        commit(5, "append", 2, 3, to=1),
+        commit(4, "restore", 6, 2),
+        commit(3, "append", 9, 2),
+        commit(2, "append", 6, 2),
+    ]
+    said = appends_above([*rows, commit(1, "append", 1, 2)], 1)
+    assert [part[:9] for part in said.split("; ")] == ["version 2", "version 5", "version 6"]
 
 
 @pytest.mark.long

@@ -167,6 +167,7 @@ def conflict(*given: object) -> int:
     raise Conflict("a default of the lake was changed")
 
 
+@pytest.mark.long
 def test_one_run_of_a_topic_at_a_time(lake: Lake, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second is refused by name; a lease that was given back, is over, or whose process is gone, is no lease."""
     from lakelog.running import lease, steps

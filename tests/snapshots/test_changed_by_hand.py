@@ -54,7 +54,8 @@ def test_a_snapshot_whose_table_was_lost_is_not_taken_for_another_state(lake: La
         put(orders, **{key: "1"})
         orders.merge()
     before = versions(lake.root, "t")
-    for verb in (lambda: orders.latest("good").collect(), lambda: orders.restore("good"), lambda: orders.truncate("good")):
+    shown = lambda: lake.sql("SELECT * FROM t", at="good").collect()  # noqa: E731
+    for verb in (lambda: orders.latest("good").collect(), shown, lambda: orders.restore("good"), lambda: orders.truncate("good")):
         with pytest.raises(NotFound, match="the snapshot good is lost") as error:
             verb()
         assert error.value.name == "SNAPSHOT_NOT_FOUND"

@@ -174,24 +174,6 @@ def test_a_latest_table_of_a_truncated_log_is_repaired_from_a_snapshot_or_the_re
 
 
 @pytest.mark.long
-def test_readers_go_back_to_a_hole_unless_a_snapshot_holds_what_is_missing(lake: Lake) -> None:
-    orders = truncated(lake)
-    put(orders, d="1")
-    orders.merge()
-    orders.snapshot("later")
-    orders.delete_snapshot("s")
-    for offset, more, keys, answer in ((3, "e", "abcde", ("VALID", None)), (6, "fg", "abcdef", ("DIVERGING", {0: 6, 1: 0}))):
-        for key in more:
-            put(orders, **{key: "1"})
-        orders.merge()
-        reader = orders.position()
-        lake.spark.sql(f"DELETE FROM {orders.bronze.sql()} WHERE partition = 0 AND offset = {offset} AND control IS NULL").collect()
-        assert any("snapshot later" in done for done in orders.repair().done)
-        found = orders.validate(reader)
-        assert (live(orders), found.answer, found.position and found.position.offsets) == (dict.fromkeys(keys, "1"), *answer)
-
-
-@pytest.mark.long
 def test_a_log_that_was_restored_into_a_truncation_begins_a_new_epoch_before_that_is_finished(lake: Lake) -> None:
     orders = truncated(lake)
     put(orders, d="1")

@@ -24,6 +24,7 @@ def names(taken: Taken) -> list[list[str]]:
     return [one.names for one in taken.batches]
 
 
+@pytest.mark.long
 def test_rows_are_taken_version_by_version(lake: Lake, spark: SparkSession, tmp_path: Path) -> None:
     topic, table = lake.create_topic("orders", key="STRING", value="STRING"), str(tmp_path / "raw")
     source = TableSource(table)
