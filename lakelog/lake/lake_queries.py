@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, cast
 
+from lakelog.delta import past
+from lakelog.delta.statement import during
 from lakelog.errors import InvalidRequest, NotFound, TopicNotFound
 from lakelog.lake.lake_topics import LakeTopics
 from lakelog.lake.query import query as checked_query
@@ -73,9 +75,11 @@ class LakeQueries(LakeTopics):
             raise lacking
         whole = views.over(known, query)
         try:
-            frame = self.spark.sql(whole)
-            # Spark Connect analyses a query only when it is asked for something.
-            frame.schema  # noqa: B018
+            # A snapshot is read however old it is (`_selects`).
+            with during(self.spark, past.BEYOND_RETENTION):
+                frame = self.spark.sql(whole)
+                # Spark Connect analyses a query only when it is asked for something.
+                frame.schema  # noqa: B018
             return frame
         except AnalysisException as error:
             # Where in the statement that it is a part of tells nothing.

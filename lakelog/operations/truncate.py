@@ -45,7 +45,7 @@ def blockers(states: Mapping[int, PartitionState], log_ends: Mapping[int, int], 
     """Who still needs what would go, a sentence each: it can be read from there now, and could not any more.
 
     A reader of a history that a restore cut off needs the log from where it has to go back to. A reader or snapshot from which the log does not
-    tell everything as it is needs nothing of it.
+    tell everything as it is, or a snapshot of a history that a restore cut off, needs nothing of it.
     """
     found = []
     for reader in held.readers:
@@ -58,7 +58,8 @@ def blockers(states: Mapping[int, PartitionState], log_ends: Mapping[int, int], 
             found.append(f"the group {reader.group} is at offset {at[gone]} of partition {gone}{back}")
     for one in held.kept:
         lost = [index for index, end in starts.items() if one.ends[index] < end]
-        if lost and all(one.ends[index] >= max(held_.start, held_.deletes_from) for index, held_ in states.items()):
+        told = all(one.ends[index] >= max(held_.start, held_.deletes_from) for index, held_ in states.items())
+        if lost and told and positions.on_history(states, log_ends, one):
             found.append(f"{one} is kept, and needs the log from offset {one.ends[lost[0]]} of partition {lost[0]} on")
     return found
 

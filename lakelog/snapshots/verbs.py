@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from lakelog.delta import tables
 from lakelog.errors import Conflict, Damaged, InvalidRequest
 from lakelog.latest.progress import progress
-from lakelog.log import inspection
 from lakelog.log.notes import WHOLE_HISTORY, foreign_commits, since_repair
 from lakelog.log.state import require_writable
 from lakelog.log.tail import LogEnd, log_end, true_end
@@ -272,7 +271,7 @@ class SnapshotVerbs:
         raise Conflict(f"{self.name}: other writers were first {ATTEMPTS} times in a row. Nothing was changed; try again later.")
 
     def _restorable(self, log: str, *, dry_run: bool) -> tuple[LogEnd, bool]:
-        """The log's end, and whether it was changed by hand, which a truncating restore ends: it begins a new epoch."""
+        """The log's end, and whether it was restored by hand, which a truncating restore ends: it begins a new epoch."""
         try:
             if not dry_run:
                 return self._ready(pin=True), False
@@ -280,8 +279,7 @@ class SnapshotVerbs:
             end = log_end(self.log, pin=True)
         except Damaged:
             foreign = foreign_commits(since_repair(tables.history(self.log.spark, self.log.table, WHOLE_HISTORY)))
-            # Records that are missing are no hindrance: a log that lacks some of the snapshot's begins anew behind it.
-            if log == plan.KEEP or (foreign and inspection.foreign(inspection.problems(self.log)[1])):
+            if log == plan.KEEP or foreign:
                 raise
             self.refresh()
             end = true_end(self.log)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -132,3 +133,19 @@ def test_a_damaged_topic_says_so_and_the_others_are_answered(lake: Lake) -> None
     assert lake.sql("SELECT * FROM orders_log").count() == 1
     assert orders.latest(at=1).count() == 1
     assert Path(lake.root, "orders", "silver").is_dir()
+
+
+@pytest.mark.long
+def test_a_snapshot_is_asked_however_old_it_is(lake: Lake) -> None:
+    """Delta refuses a version that is older than the retention of removed files, once another follows."""
+    topic = lake.create_topic("t", key="STRING", value="STRING")
+    kept = "'delta.logRetentionDuration' = 'interval 1 seconds', 'delta.deletedFileRetentionDuration' = 'interval 1 seconds'"
+    lake.spark.sql(f"ALTER TABLE {topic.silver.sql()} SET TBLPROPERTIES ({kept})").collect()
+    topic.append([{"key": "a", "value": "1"}])
+    topic.merge()
+    taken = topic.snapshot()
+    time.sleep(3)
+    topic.append([{"key": "a", "value": "2"}])
+    topic.merge()
+    asked = lake.sql("SELECT value FROM t", at=taken.id)
+    assert [row["value"] for row in asked.collect()] == [row["value"] for row in topic.latest(taken.id).collect()] == ["1"]

@@ -62,6 +62,14 @@ def test_a_reader_that_a_restore_cut_off_holds_the_log_from_where_it_goes_back_t
     )
 
 
+def test_a_kept_snapshot_of_a_history_that_was_cut_off_needs_nothing_of_the_log() -> None:
+    """The log does not go on from it: after a restore to 5 what lies behind its end are other records."""
+    states = {0: state(epochs=((0, 0), (1, 5)))}
+    before, after = SnapshotPlace(0, {0: 4}, "before", 1, "0@4"), SnapshotPlace(0, {0: 7}, "after", 2, "0@7")
+    found = blockers(states, {0: 9}, {0: 9}, Held([], [before, after], []))
+    assert [one.split(" (")[0] for one in found] == ["the snapshot before"]
+
+
 def test_a_registration_holds_until_it_expires() -> None:
     assert [reader("g", 0).holds(now) for now in (0, 999, 1000, 2000)] == [True, True, False, False]
 

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakelog.delta import tables
-from lakelog.errors import LogIncomplete
 from tests.snapshots.test_repaired import truncated
 from tests.snapshots.test_snapshots import live, put
 
@@ -34,18 +32,3 @@ def test_readers_go_back_to_a_hole_unless_a_snapshot_holds_what_is_missing(lake:
         assert (live(orders), found.answer, found.position and found.position.offsets) == (dict.fromkeys(keys, "1"), *answer)
         assert orders.validate(behind).snapshot == "later", "the log does not give it d any more"
         assert (orders.verify().problems, orders.repair().done) == ([], [])
-
-
-@pytest.mark.long
-def test_a_log_that_lacks_records_and_has_no_snapshot_is_restored_to_a_version(lake: Lake) -> None:
-    orders = truncated(lake)
-    orders.delete_snapshot("s")
-    version = tables.newest_version(lake.spark, orders.silver)
-    lake.spark.sql(f"DELETE FROM {orders.bronze.sql()} WHERE partition = 0 AND offset = 2 AND control IS NULL").collect()
-    with pytest.raises(LogIncomplete, match="an earlier version of silver, with the log truncated"):
-        orders.repair()
-    assert (orders.restore(version).ends, live(orders)) == ({0: 3, 1: 0}, dict.fromkeys("abc", "1"))
-    orders.snapshot("again")
-    put(orders, d="1")
-    orders.merge()
-    assert (live(orders), orders.verify().problems) == (dict.fromkeys("abcd", "1"), [])
