@@ -269,7 +269,7 @@ class Topic(LatestTable, LogWriting, LogRetention, SnapshotVerbs, QualityVerbs, 
         table_properties.require_writable(self.name, self._stored)
         self._end = None
         # First of all the log: what is open on it can be finished only where it is sound.
-        begun = repair.new_epoch(self.log, now=self.clock())
+        begun = repair.new_epoch(self.log, self._snapshots_held(), now=self.clock())
         unfinished = intents.given_up(self.log, now=self.clock())
         self.refresh()
         return repair.repair(self.log, self._snapshots_held(), now=self.clock(), unfinished=unfinished, begun=begun)

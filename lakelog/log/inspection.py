@@ -68,39 +68,31 @@ def holes(log: TopicLog, above: Mapping[int, int]) -> dict[int, int | None]:
     return {row["partition"]: row["hole"] for row in rows if row["missing"] or row["between"]}
 
 
+def missing_below(log: TopicLog) -> dict[int, int]:
+    """Partition to the offset below which all that is missing lies; partitions that miss nothing are left out. Cost: as `problems`."""
+    return {row["partition"]: row["below"] for row in _by_partition(log).collect() if row["below"] is not None}
+
+
 def _by_partition(log: TopicLog, above: Mapping[int, int] = MappingProxyType({})) -> DataFrame:
-    """Figures of each partition, from those of each batch; ``hole`` as `holes` gives it."""
+    """Figures of each partition, from those of each batch; ``hole`` and ``below`` as `holes` and `missing_below` give them."""
+    from pyspark.sql import Window
     from pyspark.sql import functions as F
 
     table = tables.read(log.spark, log.table).filter(F.col("partition").isNull() | (F.col("partition") >= 0))
-    is_record = F.col("control").isNull()
     kind = F.get_json_object("control", "$.type")
-    end = F.when(kind == "batch", F.col("offset"))
     states = table.filter((F.col("segment") == STATE_SEGMENT) & (kind != "segment")).groupBy("partition")
     newest = states.agg(F.max(F.struct(-F.col("offset"), "epoch", "control")).alias("state"))
     # Records below this offset may have been removed.
-    cleaned = F.coalesce(F.get_json_object("state.control", "$.cleaned").cast("bigint"), F.lit(0))
-    rows = table.filter(F.col("segment").isNull() | (F.col("segment") >= 0)).withColumn("is_record", is_record)
-    batches = rows.groupBy("partition", "batch").agg(
-        F.count_if("is_record").alias("records"),
-        F.count_distinct(F.when(is_record, F.col("offset"))).alias("offsets"),
-        F.min(F.when(is_record, F.col("offset"))).alias("first"),
-        F.max(F.when(is_record, F.col("offset"))).alias("last"),
-        F.max(end).alias("end"),
-        F.max(F.when(kind == "batch", F.get_json_object("control", "$.records").cast("bigint"))).alias("claimed"),
-        F.max(F.when(kind == "batch", F.get_json_object("control", "$.holes").cast("bigint"))).alias("holes"),
-        F.count_if(is_record & (F.col("segment").isNull() | F.col("epoch").isNull())).alias("unmarked"),
+    floor = F.greatest(
+        *[F.coalesce(F.get_json_object("state.control", f"$.{name}").cast("bigint"), F.lit(0)) for name in ("cleaned", "start")]
     )
+    batches = _batches(table.filter(F.col("segment").isNull() | (F.col("segment") >= 0)))
     # An offset given twice by two batches overlaps: the batch behind begins before the one in front ends.
-    from pyspark.sql import Window
-
     before = Window.partitionBy("partition").orderBy("first", "last").rowsBetween(Window.unboundedPreceding, -1)
     batches = batches.withColumn("reached", F.max("last").over(before))
     overlap = F.when(F.col("first") <= F.col("reached"), F.least("last", "reached") - F.col("first") + 1).otherwise(0)
     ours = F.col("batch").isNotNull() & F.col("end").isNotNull()
-    unended = F.col("batch").isNotNull() & F.col("end").isNull()
     joined = batches.join(newest, "partition", "full")
-    floor = F.greatest(cleaned, F.coalesce(F.get_json_object("state.control", "$.start").cast("bigint"), F.lit(0)))
     reach = F.coalesce("end", "last")
     joined = joined.withColumn(
         "behind", F.coalesce(F.lag(reach).over(Window.partitionBy("partition").orderBy(reach.asc_nulls_last())) + 1, F.lit(0))
@@ -120,13 +112,39 @@ def _by_partition(log: TopicLog, above: Mapping[int, int] = MappingProxyType({})
             F.coalesce(F.sum("records"), F.lit(0)).alias("records"),
             F.coalesce(F.sum((F.col("records") - F.col("offsets")) + overlap), F.lit(0)).alias("twice"),
             F.coalesce(F.sum(F.when(F.col("batch").isNull(), F.col("records")).otherwise(F.col("unmarked"))), F.lit(0)).alias("strange"),
-            F.coalesce(F.sum(F.when(unended, F.col("records") - F.col("unmarked"))), F.lit(0)).alias("unended"),
+            F.coalesce(
+                F.sum(F.when(F.col("batch").isNotNull() & F.col("end").isNull(), F.col("records") - F.col("unmarked"))), F.lit(0)
+            ).alias("unended"),
             F.coalesce(F.sum(lacking), F.lit(0)).alias("missing"),
             F.coalesce(F.sum(between), F.lit(0)).alias("between"),
             F.min(hole).alias("hole"),
+            F.max(F.when(lacking.isNotNull(), F.col("end") + 1).when(between.isNotNull(), own)).alias("below"),
             F.count_if(ours & (F.col("last") > F.col("end"))).alias("outside"),
             F.min("first").alias("first"),
             F.first("state", ignorenulls=True).alias("state"),
         )
         .orderBy("partition")
+    )
+
+
+def _batches(rows: DataFrame) -> DataFrame:
+    """What is there of each append in each partition, and what its batch row claims."""
+    from pyspark.sql import functions as F
+
+    is_record = F.col("control").isNull()
+    kind = F.get_json_object("control", "$.type")
+    end = F.when(kind == "batch", F.col("offset"))
+    return (
+        rows.withColumn("is_record", is_record)
+        .groupBy("partition", "batch")
+        .agg(
+            F.count_if("is_record").alias("records"),
+            F.count_distinct(F.when(is_record, F.col("offset"))).alias("offsets"),
+            F.min(F.when(is_record, F.col("offset"))).alias("first"),
+            F.max(F.when(is_record, F.col("offset"))).alias("last"),
+            F.max(end).alias("end"),
+            F.max(F.when(kind == "batch", F.get_json_object("control", "$.records").cast("bigint"))).alias("claimed"),
+            F.max(F.when(kind == "batch", F.get_json_object("control", "$.holes").cast("bigint"))).alias("holes"),
+            F.count_if(is_record & (F.col("segment").isNull() | F.col("epoch").isNull())).alias("unmarked"),
+        )
     )

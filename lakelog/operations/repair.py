@@ -35,7 +35,7 @@ UNPROVED = (
 )
 
 
-def new_epoch(log: TopicLog, *, now: int) -> Repaired | None:
+def new_epoch(log: TopicLog, snapshots: Snapshots, *, now: int) -> Repaired | None:
     """Begin a new epoch at the true end of a log that was changed by hand while an operation is open on it, so that this can be finished on it.
 
     Returns None, and nothing is changed, where the log is as lakelog left it, or no operation is open but a restore, which a repair gives up.
@@ -54,10 +54,13 @@ def new_epoch(log: TopicLog, *, now: int) -> Repaired | None:
             return None
         records, problems = inspection.problems(log)
         _refuse_foreign(log, problems)
-        epoch, states = _next_epoch(log, end, missing.holes(log, problems, None), uuid.uuid4().hex)
+        base = _snapshot(log, end, snapshots, lacking=missing.is_missing(problems)) if _begins_above(end) else None
+        holes = missing.holes(log, problems, base)
+        epoch, states = _next_epoch(log, end, holes, uuid.uuid4().hex, base)
         rows = [missing.batch_row(row) for row in missing.batches_without_row(log)]
         if state.change_state(log, end, states, "repair", now=now, more=rows):
             done = [*_begun(epoch, states, rows), f"the operation {end.intent.operation}, which was begun, was finished"]
+            done += missing.lost(holes, snapshots)
             return Repaired(log.name, [found, *problems], done, epoch, end.ends(), records, None)
     raise Conflict(f"{log.name}: other writers were first {ATTEMPTS} times in a row. Nothing was changed; try again later.")
 
@@ -187,15 +190,21 @@ def _base(log: TopicLog, end: LogEnd, snapshots: Snapshots, *, lacking: bool = F
         LogIncomplete: the log does not begin at its origin, and no snapshot stands for what is gone.
     """
     states = [tail.state for tail in end.tails.values()]
-    cut = any(one.start != one.origin for one in states)
     expired = log.rule.versioned and any(one.deletes_from > one.origin for one in states) and not _remembers(log, end)
-
-    def is_whole(ends: Mapping[int, int]) -> bool:
-        return not lacking or all(hole is None for hole in inspection.holes(log, ends).values())
-
-    base = replay.target(log, end, snapshots.live, is_whole) if cut or expired else None
+    base = _snapshot(log, end, snapshots, lacking=lacking) if _begins_above(end) or expired else None
     replay.require_possible(log, end, base)
     return base, expired and base is None
+
+
+def _begins_above(end: LogEnd) -> bool:
+    """Whether the log begins above its origin anywhere."""
+    return any(tail.state.start != tail.state.origin for tail in end.tails.values())
+
+
+def _snapshot(log: TopicLog, end: LogEnd, snapshots: Snapshots, *, lacking: bool) -> Target | None:
+    """`replay.target`, of a log that may be ``lacking`` records."""
+    below = inspection.missing_below(log) if lacking else {}
+    return replay.target(log, end, snapshots.live, lambda ends: all(ends[index] >= offset for index, offset in below.items()))
 
 
 def _remembers(log: TopicLog, end: LogEnd) -> bool:

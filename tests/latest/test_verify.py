@@ -133,6 +133,7 @@ def test_where_records_are_missing_is_known_above_what_may_be_gone(lake: Lake) -
         "partition 4: 1 offsets below its end belong to no append: whole appends are missing",
     ]
     assert inspection.holes(topic.log, {}) == {1: 3, 2: 3, 4: 4}
+    assert inspection.missing_below(topic.log) == {1: 5, 2: 5, 4: 5}
     assert inspection.holes(topic.log, {1: 5, 2: 4, 4: 5}) == {1: None, 2: 4, 4: None}
 
 

@@ -89,19 +89,21 @@ def test_a_latest_table_computed_anew_after_it_was_lost_is_a_new_snapshot(lake: 
 
 
 @pytest.mark.long
-def test_an_epoch_is_never_given_a_second_time(lake: Lake) -> None:
+@pytest.mark.parametrize("how", ["repair", "restore"])
+def test_an_epoch_is_never_given_a_second_time(lake: Lake, how: str) -> None:
     """The log is brought back by hand to before the restore that began an epoch; a reader and a writer know that epoch."""
     orders = topic(lake)
     put(orders, a="1")
     orders.snapshot("s")
     put(orders, b="old", c="old")
     orders.merge()
+    orders.snapshot("later")
     version = int(tables.history(lake.spark, orders.bronze, 1)[0]["version"])
     assert orders.restore("s").epoch == 1
     put(orders, x="of epoch 1")
     there = orders.position()
     lake.spark.sql(f"RESTORE TABLE {orders.bronze.sql()} TO VERSION AS OF {version}").collect()
-    assert orders.repair().epoch == 2
+    assert (orders.repair() if how == "repair" else orders.restore("later")).epoch == 2
     put(orders, y="of epoch 2")
     assert orders.validate(there).answer == "SNAPSHOT", "what it read at offset 1 is another record than the log has there"
     with pytest.raises(FencedEpoch):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.snapshots.test_repaired import truncated
+from tests.snapshots.test_repaired import back, intent_of, truncated
 from tests.snapshots.test_snapshots import live, put
 
 if TYPE_CHECKING:
@@ -32,3 +32,19 @@ def test_readers_go_back_to_a_hole_unless_a_snapshot_holds_what_is_missing(lake:
         assert (live(orders), found.answer, found.position and found.position.offsets) == (dict.fromkeys(keys, "1"), *answer)
         assert orders.validate(behind).snapshot == "later", "the log does not give it d any more"
         assert (orders.verify().problems, orders.repair().done) == ([], [])
+
+
+@pytest.mark.long
+def test_an_operation_that_is_open_is_finished_on_a_log_that_lacks_what_a_snapshot_holds(lake: Lake) -> None:
+    orders = truncated(lake)
+    put(orders, d="1")
+    orders.merge()
+    orders.snapshot("later")
+    put(orders, e="1", f="1")
+    orders.merge()
+    orders.erase("f")
+    back(orders, intent_of(orders))
+    lake.spark.sql(f"DELETE FROM {orders.bronze.sql()} WHERE partition = 0 AND offset = 3 AND control IS NULL").collect()
+    repaired = orders.repair()
+    assert "the operation erase, which was begun, was finished" in repaired.done
+    assert (live(orders), orders.verify().problems) == (dict.fromkeys("abcde", "1"), [])
