@@ -35,12 +35,7 @@ def pinned(spark: SparkSession, table: TableRef, version: int | None) -> DataFra
 
 def ages(spark: SparkSession, table: TableRef) -> dict[int, int]:
     """How long ago each version was committed, in milliseconds, by the clock that Delta's retention goes by. Cost: as `version_at`."""
-    from pyspark.sql import functions as F
-
-    with door(table), interpreted(spark):
-        age = (F.unix_millis(F.current_timestamp()) - F.unix_millis("timestamp")).alias("age")
-        rows = spark.sql(f"DESCRIBE HISTORY {table.sql()}").select("version", age).collect()
-    return {int(row["version"]): int(row["age"]) for row in rows}
+    return {int(row["version"]): int(row["age"]) for row in commits(spark, table)}
 
 
 def commits(spark: SparkSession, table: TableRef) -> list[Row]:

@@ -122,7 +122,7 @@ def append(
             try:
                 done = _written(log, name, batch, terms, captured, answer_checked, now, batch_id)
             except ExpectedOffsetMismatch:
-                # Ends that were seen may be old without a sign of it, where a mounted file system remembers; of an epoch that cannot be told.
+                # The ends that were seen may be old where a mounted file system remembers. Another epoch may have begun since the call did.
                 if captured is not seen:
                     raise
                 fresh = log_end(log)

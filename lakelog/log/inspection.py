@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -54,11 +54,6 @@ def problems(log: TopicLog) -> tuple[int, list[str]]:
         if row["first"] is not None and row["first"] < start:
             found.append(f"{where}: holds offset {row['first']} below the log start {start}")
     return sum(row["records"] for row in rows), found
-
-
-def foreign(found: Sequence[str]) -> list[str]:
-    """Of what `problems` found, that records of another writer are in the log: they have no place in it."""
-    return [text for text in found if "another writer" in text or "given twice" in text or "no such partition" in text]
 
 
 def holes(log: TopicLog, above: Mapping[int, int]) -> dict[int, int | None]:

@@ -135,6 +135,12 @@ def appends_above(rows: Sequence[Row], version: int) -> str:
     return f"{'; '.join(found[:MOST_NAMED])}{more}"
 
 
+def _asked_again(what: str, rows: Sequence[Row], version: int) -> str:
+    """What to do about `appends_above`, as a sentence that follows another; empty where there are none."""
+    appends = appends_above(rows, version)
+    return f" {what}: {appends}. Append their records again; these versions still hold them." if appends else ""
+
+
 def names_rows(said: Mapping[str, Any]) -> bool:
     """Whether a note names rows that its commit left in the log: an append's batch rows, or a change's state rows."""
     return bool(said.get("tails") or said.get("state"))
@@ -198,12 +204,10 @@ def _refuse_foreign(
     strange = foreign_commits(rows)
     if strange:
         back = int(strange[-1]["version"]) - 1
-        also = appends_above(rows, back)
         raise Damaged(
             f"{table}: another writer changed the log: {describe_commit(strange[-1])}. lakelog gives the offsets itself; take that commit"
             f" back (RESTORE to version {back}), append its records with lakelog, and run verify."
-            + f" That RESTORE takes back appends too: {also}. Append their records again; these versions still hold them." * bool(also)
-            + OLD,
+            f"{_asked_again('That RESTORE takes back appends too', rows, back)}{OLD}",
             version=strange[-1]["version"],
         )
     lost = lost_appends(rows)
@@ -214,11 +218,10 @@ def _refuse_foreign(
             lost = to_times[0]
     if lost is not None:
         to = restored_version(lost)
-        gone = "" if to is None else appends_above([row for row in rows if row["version"] < lost["version"]], to)
+        gone = "" if to is None else _asked_again("It took back appends", [row for row in rows if row["version"] < lost["version"]], to)
         raise Damaged(
             f"{table}: the log was restored by hand: {describe_commit(lost)}. Offsets that readers and the latest table may know would be"
-            " given again for other records. Run verify with repair: it begins a new epoch at the log's end and computes the latest table anew."
-            + f" It took back appends: {gone}. Append their records again; these versions still hold them."
-            * bool(gone),
+            " given again for other records. Run verify with repair: it begins a new epoch at the log's end and computes the latest table"
+            f" anew.{gone}",
             version=lost["version"],
         )

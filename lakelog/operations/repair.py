@@ -122,7 +122,7 @@ def _after(begun: Repaired | None, done: Repaired) -> Repaired:
 
 def _refuse_foreign(log: TopicLog, problems: Sequence[str]) -> None:
     """Refuse a log that holds records of another writer: they have no place in it."""
-    foreign = inspection.foreign(problems)
+    foreign = [text for text in problems if "another writer" in text or "given twice" in text or "no such partition" in text]
     if foreign:
         raise Damaged(
             f"{log.name}: {'; '.join(foreign[:3])}. Take those records out first: RESTORE bronze to the version before the other writer's"
@@ -203,8 +203,7 @@ def _begins_above(end: LogEnd) -> bool:
 
 def _snapshot(log: TopicLog, end: LogEnd, snapshots: Snapshots, *, lacking: bool) -> Target | None:
     """`replay.target`, of a log that may be ``lacking`` records."""
-    below = inspection.missing_below(log) if lacking else {}
-    return replay.target(log, end, snapshots.live, lambda ends: all(ends[index] >= offset for index, offset in below.items()))
+    return replay.target(log, end, snapshots.live, inspection.missing_below(log) if lacking else {})
 
 
 def _remembers(log: TopicLog, end: LogEnd) -> bool:

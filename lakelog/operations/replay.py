@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from lakelog.errors import Conflict, Damaged, LogIncomplete, NotFound, Refused
 from lakelog.latest import merge
@@ -24,14 +24,12 @@ from lakelog.snapshots.plan import Target
 ATTEMPTS = 20
 
 
-def target(
-    log: TopicLog, end: LogEnd, snapshots: Sequence[SnapshotPlace], is_whole: Callable[[Mapping[int, int]], bool]
-) -> Target | None:  # fmt: skip
+def target(log: TopicLog, end: LogEnd, snapshots: Sequence[SnapshotPlace], missing: Mapping[int, int]) -> Target | None:
     """The oldest snapshot from whose end the log tells everything, that can be read, and whose last records the log holds; None without one.
 
-    The oldest of those for whose end offsets ``is_whole`` says that no records are missing from there on; where it is true of none, of all.
+    The oldest of those that hold all that is ``missing`` from the log: partition to the offset below which that lies; where none does, of all.
 
-    Cost: for each that is looked at three small Spark jobs, and what ``is_whole`` costs.
+    Cost: for each that is looked at three small Spark jobs.
     """
     first = None
     states = {index: tail.state for index, tail in end.tails.items()}
@@ -39,7 +37,7 @@ def target(
         with contextlib.suppress(NotFound, Refused, Damaged):
             found = plan.target_of(log, one.point)
             merge.require_same_log(log, found.state, end)
-            if is_whole(one.ends):
+            if all(one.ends[index] >= offset for index, offset in missing.items()):
                 return found
             first = first or found
     return first

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from lakelog.delta import past, table_properties, tables
@@ -86,10 +86,9 @@ def begin(log: TopicLog, target: Target, cuts: Mapping[int, Cut], end: LogEnd, *
     """
     epoch = None if mode == KEEP else 1 + (epochs.greatest(log, end) if damaged else end.epoch)
     intent = Intent(RESTORE, uuid.uuid4().hex, order_of(target, cuts, epoch).to_arguments())
-    states = {index: tail.state.next(intent.id, intent=intent) for index, tail in end.tails.items()}
-    if damaged:
-        # What a RESTORE by hand took away, or brought back, somebody may have read otherwise.
-        states = {index: replace(one, forgotten=end.tails[index].end) for index, one in states.items()}
+    # What a RESTORE by hand took away, or brought back, somebody may have read otherwise.
+    forgotten = {index: tail.end if damaged else tail.state.forgotten for index, tail in end.tails.items()}
+    states = {index: tail.state.next(intent.id, intent=intent, forgotten=forgotten[index]) for index, tail in end.tails.items()}
     written = state.change_state(log, end, states, "repair" if damaged else "intent", now=now)
     return intent if written else None
 

@@ -11,15 +11,21 @@ from tests.snapshots.test_repaired import back, intent_of, truncated
 from tests.snapshots.test_snapshots import live, put
 
 if TYPE_CHECKING:
-    from lakelog import Lake
+    from lakelog import Lake, Topic
 
 
-@pytest.mark.long
-def test_readers_go_back_to_a_hole_unless_a_snapshot_holds_what_is_missing(lake: Lake) -> None:
+def with_later(lake: Lake) -> Topic:
+    """A topic whose log begins at offset 2, with the snapshots s, which ends there, and later, which ends at 4 and holds d."""
     orders = truncated(lake)
     put(orders, d="1")
     orders.merge()
     orders.snapshot("later")
+    return orders
+
+
+@pytest.mark.long
+def test_readers_go_back_to_a_hole_unless_a_snapshot_holds_what_is_missing(lake: Lake) -> None:
+    orders = with_later(lake)
     behind = replace(orders.position(), offsets={0: 3, 1: 0})
     for offset, more, keys, answer in ((3, "e", "abcde", ("VALID", None)), (6, "fg", "abcdef", ("DIVERGING", {0: 6, 1: 0}))):
         for key in more:
@@ -36,10 +42,7 @@ def test_readers_go_back_to_a_hole_unless_a_snapshot_holds_what_is_missing(lake:
 
 @pytest.mark.long
 def test_an_operation_that_is_open_is_finished_on_a_log_that_lacks_what_a_snapshot_holds(lake: Lake) -> None:
-    orders = truncated(lake)
-    put(orders, d="1")
-    orders.merge()
-    orders.snapshot("later")
+    orders = with_later(lake)
     put(orders, e="1", f="1")
     orders.merge()
     orders.erase("f")
