@@ -21,7 +21,7 @@ from lakelog.model.ordering import OrderingRule
 from lakelog.model.topic_log import TopicLog
 
 if TYPE_CHECKING:
-    from pyspark.sql import Row
+    from pyspark.sql import DataFrame, Row
 
 
 def found(log: TopicLog) -> list[Row] | None:
@@ -81,35 +81,57 @@ def rebuild(
             admit(Winners(changes, Step(start, ends, counts), None, places, anew=True))
     carried = remembered is not None and data is not None
     after = Progress.start(places, counts, rule=log.rule, uuid=log.uuid, generation=generation, remembers=carried)
+    return _written(log, after, data, known, replace=known is not None, ours=ours, now=now), Step(start, ends, counts)
+
+
+def create(log: TopicLog, places: Mapping[int, LogPlace], known: list[Row] | None, *, replace: bool, now: int) -> bool:
+    """Make an empty silver whose progress is at the log's end, or ``replace`` what is there by it, if its control rows are still ``known``.
+
+    Where ``known`` is None what is there, a table without control rows, is not looked at.
+
+    Returns:
+        False when somebody else was first, then nothing was changed.
+
+    Raises:
+        Conflict: as `rebuild`.
+    """
+    after = Progress.start(places, {}, rule=log.rule, uuid=log.uuid, generation=0)
+    return _written(log, after, None, known, replace=replace, ours=False, now=now) is not None
+
+
+def _written(
+    log: TopicLog, after: Progress, data: DataFrame | None, known: list[Row] | None, *, replace: bool, ours: bool, now: int
+) -> int | None:  # fmt: skip
+    """Write silver's rows and progress in one commit, if it is still as ``known``; returns its version, or None.
+
+    Where there is a silver, they ``replace`` its rows where it is ``ours``, and else the table.
+    """
     control = silver.control_frame(log, after, now)
     if known is not None:
         # A statement that replaces the table reads it in its transaction too: what is committed meanwhile conflicts.
         control = gated(control, tables.read(log.spark, log.silver), fingerprint(known))
     rows = control if data is None else data.unionAll(control)
     try:
-        if known is not None and ours:
-            version = tables.overwrite(rows, log.silver, partitioned_by=("bucket",), user_metadata=after.note())
-        else:
-            version = tables.create(
-                rows,
-                log.silver,
-                partitioned_by=("bucket",),
-                properties=silver.table_settings(log),
-                replace=known is not None,
-                user_metadata=after.note(),
-            )
+        if replace and ours:
+            return tables.overwrite(rows, log.silver, partitioned_by=("bucket",), user_metadata=after.note())
+        return tables.create(
+            rows,
+            log.silver,
+            partitioned_by=("bucket",),
+            properties=silver.table_settings(log),
+            replace=replace,
+            user_metadata=after.note(),
+        )
     except Conflict as error:
         if error.name == LOCKED:
             raise
-        if known is None:
+        if not replace:
             # Its path is taken before there is a table.
             table_properties.wait_for(log.spark, log.silver, IDENTITY)
-        return None, Step(start, ends, counts)
     except Exception as error:
         if not raised(error, PROGRESS_MOVED):
             raise
-        return None, Step(start, ends, counts)
-    return version, Step(start, ends, counts)
+    return None
 
 
 def _same_rule(log: TopicLog, known: Sequence[Row]) -> bool:

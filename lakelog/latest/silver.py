@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from lakelog.delta import frames, past, table_properties, tables
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION, IDENTITY
-from lakelog.latest.progress import CONTROL_BUCKET, LogPlace, Progress
+from lakelog.latest.progress import CONTROL_BUCKET, Progress
 from lakelog.log.notes import is_restore, restored_version
 from lakelog.model.config import TopicConfig
 from lakelog.model.names import TableRef, quoted
@@ -151,13 +151,6 @@ def _seconds(interval: str | None) -> int:
     """The length of an interval as `delta_properties` writes it; 0 where somebody else wrote it in another way."""
     found = re.fullmatch(r"interval (\d+) seconds", interval or "")
     return int(found[1]) if found else 0
-
-
-def create(log: TopicLog, table: TableRef, starts: Mapping[int, LogPlace], *, now: int, replace: bool) -> None:
-    """Create an empty latest table whose progress is at the log's start, or ``replace`` the table there by it."""
-    state = Progress.start(starts, {}, rule=log.rule, uuid=log.uuid, generation=0)
-    frame = control_frame(log, state, now)
-    tables.create(frame, table, partitioned_by=("bucket",), properties=table_settings(log), replace=replace, user_metadata=state.note())
 
 
 def table_settings(log: TopicLog) -> dict[str, str]:

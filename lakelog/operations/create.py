@@ -15,7 +15,7 @@ from lakelog.delta import past, table_properties, tables
 from lakelog.delta.lock import LOCKED
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION, IDENTITY, PREFIX
 from lakelog.errors import Conflict, Damaged, InvalidRequest, NotFound
-from lakelog.latest import evolution, silver, views
+from lakelog.latest import evolution, rebuild, views
 from lakelog.latest.progress import LOOK_BACK, LogPlace, stored
 from lakelog.log import bronze
 from lakelog.log.tail import LogEnd, log_end
@@ -78,13 +78,13 @@ def complete(log: TopicLog, *, now: int) -> None:
     found = table_properties.read(log.spark, log.silver)
     if is_foreign(log.spark, log.silver, found):
         raise _taken(str(log.silver), log.name)
+    # Before it is judged: what somebody else puts in its place from now on is seen when it is replaced.
+    known = rebuild.found(log) if found is not None and IDENTITY in found else None
     if not bring_back(log, now=now):
         end = log_end(log)
         _require_empty(log, end)
         places = {index: LogPlace(tail.end, tail.epoch, None) for index, tail in end.tails.items()}
-        try:
-            silver.create(log, log.silver, places, now=now, replace=found is not None)
-        except Conflict:
+        if not rebuild.create(log, places, known, replace=found is not None, now=now):
             # Whoever else completes it makes it of the same log.
             table_properties.wait_for(log.spark, log.silver, IDENTITY, log.uuid)
     views.create(log.spark, log.name, log.root, log.silver, log.table, log.types)

@@ -12,17 +12,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakelog.delta import commit_file, commits, tables
-from lakelog.errors import Conflict, ExpectedOffsetMismatch, NotFound, Refused
-from lakelog.latest import silver
+from lakelog.errors import Conflict, ExpectedOffsetMismatch, InvalidRequest, NotFound, Refused
+from lakelog.latest import rebuild
 from lakelog.latest.progress import LogPlace
 from lakelog.log import bronze
 from lakelog.model.names import TableRef
+from lakelog.operations import create
+from tests.interleaving import late
 from tests.tables import version_of, versions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakelog import Lake
+    from lakelog import Lake, Topic
 
 
 def record(key: str) -> dict[str, object]:
@@ -210,5 +212,40 @@ def test_silver_is_replaced_where_it_is_and_not_made(lake: Lake) -> None:
     topic = lake.create_topic("t", key="STRING", value="STRING")
     lake.delete_topic("t")
     with pytest.raises((NotFound, Refused)):
-        silver.create(topic.log, topic.silver, {0: LogPlace(0, 0, None)}, now=lake.clock(), replace=True)
+        rebuild.create(topic.log, {0: LogPlace(0, 0, None)}, [], replace=True, now=lake.clock())
     assert not Path(lake.root, "t", "silver", "_delta_log").exists()
+
+
+@pytest.mark.long
+def test_a_slow_creator_leaves_a_latest_table_that_another_made_meanwhile(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the latest table of a deleted topic was left behind, whoever completes the new one replaces it: once."""
+    old = lake.create_topic("t", key="STRING", value="STRING")
+    old.append([record("old")])
+    old.merge()
+    shutil.copytree(f"{lake.root}/t/silver", tmp_path / "silver")
+    lake.delete_topic("t")
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(create, "complete", stop)
+        lake.create_topic("t", key="STRING", value="STRING")
+    shutil.copytree(tmp_path / "silver", f"{lake.root}/t/silver")
+
+    def completed() -> Topic:
+        with pytest.raises(InvalidRequest, match="exists already"):
+            lake.create_topic("t", key="STRING", value="STRING")
+        return lake.topic("t")
+
+    def another() -> None:
+        topic = completed()
+        topic.append([record("a")])
+        assert topic.merge().inserted == 1
+
+    late(monkeypatch, create, "_require_empty", another)
+    topic = completed()
+    assert [row["key"] for row in topic.latest().collect()] == ["a"]
+    assert (topic.merge().inserted, topic.verify().problems) == (0, [])
+
+
+def stop(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
