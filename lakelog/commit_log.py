@@ -98,7 +98,7 @@ class CommitLog:
         Raises:
             InvalidRequest: nothing was read yet: call `bootstrap` first.
             FencedEpoch: the log was restored since. Bootstrap again.
-            OffsetOutOfRange: the log no longer tells all that came after the position: it starts later, or a delete has left it. Bootstrap again.
+            OffsetOutOfRange: the log no longer tells all that came after the position: records or a delete have left it. Bootstrap again.
             After any of them the position is as it was.
         """
         from pyspark.sql import functions as F

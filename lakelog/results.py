@@ -144,7 +144,7 @@ class Snapshot(Result):
 class SnapshotDeleted(Result):
     """A snapshot that was deleted, or with ``dry_run`` would be.
 
-    ``warning``: the log begins above its origin, and no other snapshot holds what lies below.
+    ``warning``: records are gone from the log, and no other snapshot holds them.
     """
 
     topic: str
@@ -234,7 +234,7 @@ class Verified(Result):
 
     ``differences``: the first keys that are not as the fold has them, each with partition, key, the offset ``expected`` and the one ``found``.
     ``share``: of the keys that were recomputed (0: none, since something else is wrong, or since deletes beyond every snapshot have left a log
-    that begins above its origin). ``base``: the snapshot that stood for what is no longer in the log. ``unproved``: why no key could be
+    that does not hold all records). ``base``: the snapshot that stood for what is no longer in the log. ``unproved``: why no key could be
     recomputed although nothing is wrong, and what to do.
     """
 

@@ -99,7 +99,7 @@ class LogRetention(LogReading):
             OffsetOutOfRange: a restore cut away records that the snapshot holds.
             Refused: a kept snapshot or a registered reader still needs what would go (LOG_HELD); or the snapshot was made under another ordering
                 rule (RULE_CHANGED).
-            Damaged: the log starts above its origin, and no snapshot reaches its start.
+            Damaged: records are gone from the log, and no snapshot holds them.
             Conflict: writers were first again and again.
             After any of them the log is as it was.
 

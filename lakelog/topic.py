@@ -235,7 +235,7 @@ class Topic(LatestTable, LogWriting, LogRetention, SnapshotVerbs, QualityVerbs, 
     def verify(self, *, sample: float = 1.0) -> Verified:
         """Prove the topic by recomputation: commits of other writers, offsets given twice or missing, what the log says of itself, silver's rows.
 
-        Silver is compared with a fold of the log that shares nothing with the merge's; where the log begins above its origin, the oldest
+        Silver is compared with a fold of the log that shares nothing with the merge's; where the log does not hold all records, the oldest
         snapshot that reaches its start stands for what is gone. The first keys that differ are named.
 
         Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from lakelog.delta import tables
 from lakelog.errors import Damaged, Refused, VersionMismatch
@@ -202,17 +202,28 @@ def require_same_log(log: TopicLog, state: Progress, end: LogEnd) -> None:
                 f"{log.name}: silver holds partition {index} up to offset {state.next[index]}, its log ends at {tail.end}: the log lost"
                 f" records. {REPAIR}", expected=state.next[index], actual=tail.end,
             )  # fmt: skip
+    for index, one in other_appends(log, state, end).items():
+        raise Damaged(
+            f"{log.name}: silver holds partition {index} up to offset {state.next[index]} of the append {one.merged}, but the log holds"
+            f" {one.held or 'none'} there: offsets were given a second time. {REPAIR}", expected=one.merged, actual=one.held,
+        )  # fmt: skip
+
+
+class Appends(NamedTuple):
+    """The append that silver holds last of a partition, and the one that ends there in the log; None where none does."""
+
+    merged: str
+    held: str | None
+
+
+def other_appends(log: TopicLog, state: Progress, end: LogEnd) -> dict[int, Appends]:
+    """The partitions in which the last append that silver holds is not the one that ends there in the log. Cost: as `require_same_log`."""
     wanted = {index: batch for index, batch in state.batches.items() if state.next[index] > end.tails[index].state.start}
     found = {index: end.tails[index].batch for index in wanted if end.tails[index].end == state.next[index]}
     behind = {index: state.next[index] - 1 for index in wanted if index not in found}
     if behind:
         found |= bronze.batches_at(log, behind, end.version)
-    for index, batch in sorted(wanted.items()):
-        if found.get(index) != batch:
-            raise Damaged(
-                f"{log.name}: silver holds partition {index} up to offset {state.next[index]} of the append {batch}, but the log holds"
-                f" {found.get(index) or 'none'} there: offsets were given a second time. {REPAIR}", expected=batch, actual=found.get(index),
-            )  # fmt: skip
+    return {index: Appends(batch, found.get(index)) for index, batch in sorted(wanted.items()) if found.get(index) != batch}
 
 
 def require_reached(log: TopicLog, state: Progress, end: LogEnd) -> None:
@@ -223,10 +234,10 @@ def require_reached(log: TopicLog, state: Progress, end: LogEnd) -> None:
     """
     for index, tail in sorted(end.tails.items()):
         # A log that begins at its origin lost nothing, wherever that is.
-        start = tail.state.start if tail.state.start > tail.state.origin else 0
+        start = tail.state.tells_from if tail.state.lacks else 0
         least = max(start, tail.state.deletes_from if state.by_hand else 0)
         if state.next[index] < least:
-            what = "begins" if least == tail.state.start else "holds every delete"
+            what = {tail.state.start: "begins", tail.state.records_from: "holds every record"}.get(least, "holds every delete")
             raise Damaged(
                 f"{log.name}: silver holds partition {index} up to offset {state.next[index]}, but the log {what} from offset {least} on: silver was"
                 " brought back by hand to before that. Restore the topic to a later version of silver, or to a snapshot, with the log truncated.",

@@ -1,7 +1,7 @@
 """The latest table computed again by a fold of its own, plain and slow, and compared with silver row by row.
 
 It shares nothing with the merge but the rule's reading of a record's version: all records of a key are numbered in the rule's order, the first
-is the latest. Where the log begins above its origin, the rows of a snapshot stand for what came before.
+is the latest. Where the log does not hold all records, the rows of a snapshot stand for what came before.
 """
 
 from __future__ import annotations

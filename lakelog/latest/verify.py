@@ -34,11 +34,11 @@ class Snapshots:
     rows: Callable[[SnapshotPlace], DataFrame]
 
     def base(self, end: LogEnd, held: Progress) -> tuple[SnapshotPlace, Base] | None:
-        """What stands for the records below the log's start: the oldest from whose end it tells everything. None where nothing is gone,
+        """What stands for the records that the log does not hold: the oldest from whose end it tells everything. None where it holds all,
         or none will do.
         """
         states = {index: tail.state for index, tail in end.tails.items()}
-        if all(one.start <= one.origin for one in states.values()):
+        if not any(one.lacks for one in states.values()):
             return None
         able = [
             one for one in positions.usable(states, end.ends(), self.live) if all(one.ends[index] <= held.next[index] for index in states)
@@ -55,7 +55,7 @@ def verify(log: TopicLog, snapshots: Snapshots, share: float = 1.0) -> Verified:
 
     Args:
         log: the topic.
-        snapshots: its live ones; where the log begins above its origin, the oldest from whose end it tells everything stands for what is gone.
+        snapshots: its live ones; where the log does not hold all records, the oldest from whose end it tells everything stands for what is gone.
             Where deletes beyond each of them have left the log, that is no fault, but nothing is recomputed, and ``unproved`` says so.
         share: of the keys that are recomputed.
 
@@ -71,7 +71,7 @@ def verify(log: TopicLog, snapshots: Snapshots, share: float = 1.0) -> Verified:
     problems += found
     found, end, base = _state_problems(log, snapshots)
     problems += found
-    if end is None or (base is None and any(tail.state.start > tail.state.origin for tail in end.tails.values())):
+    if end is None or (base is None and any(tail.state.lacks for tail in end.tails.values())):
         return Verified(log.name, records, 0, len(commits), problems, share=0.0, unproved=None if problems else _unproved(end))
     compared = recompute.compared(log, base[1] if base else None, share)
     told = str(base[0]) if base else None
@@ -126,6 +126,8 @@ def _wrong(tail: Tail, merged: int | None) -> list[str]:
         found.append(f"the log start {state.start} lies outside [{state.origin}, {tail.end}]")
     if max(state.cleaned, state.deletes_from) > tail.end:
         found.append(f"it was cleaned up to {max(state.cleaned, state.deletes_from)}, beyond its end {tail.end}")
+    if state.records_from > tail.end:
+        found.append(f"it lacks records below {state.records_from}, beyond its end {tail.end}")
     if merged is None:
         found.append("silver has no progress of it")
     elif not state.start <= merged <= tail.end:
@@ -135,20 +137,20 @@ def _wrong(tail: Tail, merged: int | None) -> list[str]:
 
 def _uncovered(tails: Mapping[int, Tail], end: LogEnd, snapshots: Sequence[SnapshotPlace]) -> list[str]:
     states = {index: tail.state for index, tail in tails.items()}
-    gone = [one for one in states.values() if one.start > one.origin]
+    gone = [one for one in states.values() if one.lacks]
     if not gone or positions.covering(states, end.ends(), snapshots):
         return []
     return [
-        f"partition {gone[0].partition}: the log starts at {gone[0].start}, and no snapshot holds what is gone: silver cannot be proved."
+        f"{gone[0].gone}, and no snapshot holds them: silver cannot be proved."
         " Take a snapshot of it, if it is sound: what is merged from then on can be proved again"
     ]
 
 
 def _unproved(end: LogEnd | None) -> str | None:
-    gone = [] if end is None else [index for index, tail in sorted(end.tails.items()) if tail.state.start > tail.state.origin]
-    if end is None or not gone:
+    gone = [] if end is None else [tail.state for _, tail in sorted(end.tails.items()) if tail.state.lacks]
+    if not gone:
         return None
     return (
-        f"the log of partition {gone[0]} starts at {end.tails[gone[0]].state.start}, and there is no snapshot from whose end on it tells everything:"
+        f"{gone[0].gone}, and there is no snapshot from whose end on it tells everything:"
         " the latest table was not recomputed. Take a snapshot: what is merged from then on can be proved"
     )

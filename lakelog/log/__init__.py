@@ -4,7 +4,8 @@ A batch that inputs/ has made ready takes this way: conditions.py (expected offs
 -> append.py (one call) or bulk.py (a long file in chunks) -> bronze.py (offsets given, rows made, on the terms of terms.py) -> guard.py (one
 INSERT that holds only if the log still ends as known). tail.py reads the log's end and state; notes.py reads the notes of commits and names other
 writers; state.py changes the state, cut.py takes the log's end away with it, withdrawn.py keeps what the ledger loses by that; extent.py says how
-old and how large the log is; rows.py has the table's columns and control rows; inspection.py looks at every offset.
+old and how large the log is; rows.py has the table's columns and control rows; inspection.py looks at every offset; batch_rows.py gives
+appends back what ends them.
 
 May import inputs, delta and model. Others use ``append``, ``bulk``, ``bronze``, ``ledger``, ``state``, ``tail`` and ``inspection``.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from lakelog.delta import tables
@@ -56,20 +55,29 @@ def problems(log: TopicLog) -> tuple[int, list[str]]:
     return sum(row["records"] for row in rows), found
 
 
-def holes(log: TopicLog, above: Mapping[int, int]) -> dict[int, int | None]:
-    """Where records are missing: partition to the first offset, at or above that of ``above``, of the first append that lacks some, or before which
-    whole appends are missing; None where all that is missing lies below. Partitions that miss none are left out. Cost: as `problems`."""
-    rows = _by_partition(log, above).collect()
-    return {row["partition"]: row["hole"] for row in rows if row["missing"] or row["between"]}
+def missing(log: TopicLog) -> dict[int, tuple[int, int]]:
+    """Partition to the offsets between which all lies that is missing: from the first append that lacks records, or before which whole appends are
+    missing, to the end of the last one (exclusive). Partitions that miss nothing are left out. Cost: as `problems`."""
+    return {row["partition"]: (row["hole"], row["below"]) for row in _by_partition(log).collect() if row["missing"] or row["between"]}
 
 
-def missing_below(log: TopicLog) -> dict[int, int]:
-    """Partition to the offset below which all that is missing lies; partitions that miss nothing are left out. Cost: as `problems`."""
-    return {row["partition"]: row["below"] for row in _by_partition(log).collect() if row["below"] is not None}
+def across(log: TopicLog, places: Mapping[int, tuple[int, str]]) -> list[int]:
+    """The partitions in which another append lies across an offset than should: ``places`` is partition to the offset and that append.
+
+    Cost: one small Spark job over the offsets of those partitions.
+    """
+    from pyspark.sql import functions as F
+
+    here = looked_up([places.get(index, (-1, ""))[0] for index in range(log.partitions)], F.col("partition"))
+    rows = tables.read(log.spark, log.table).filter(F.col("partition").isin(sorted(places)) & (F.col("segment") >= 0))
+    first = F.least(F.col("first"), F.col("end") + 1 - F.col("claimed") - F.coalesce("holes", F.lit(0)))
+    found = _batches(rows).filter((first <= here) & (F.greatest("last", "end") >= here)).select("partition", "batch")
+    with tables.door(log.table):
+        return sorted({row["partition"] for row in found.collect() if row["batch"] != places[row["partition"]][1]})
 
 
-def _by_partition(log: TopicLog, above: Mapping[int, int] = MappingProxyType({})) -> DataFrame:
-    """Figures of each partition, from those of each batch; ``hole`` and ``below`` as `holes` and `missing_below` give them."""
+def _by_partition(log: TopicLog) -> DataFrame:
+    """Figures of each partition, from those of each batch; ``hole`` and ``below`` as `missing` gives them."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
@@ -97,10 +105,7 @@ def _by_partition(log: TopicLog, above: Mapping[int, int] = MappingProxyType({})
     owed, gap = F.col("claimed") - F.greatest(floor - own, F.lit(0)) - F.col("records"), own - F.greatest("behind", floor)
     counted = ours & (F.col("end") >= floor)
     lacking, between = F.when(counted & (owed > 0), owed), F.when(counted & (gap > 0), gap)
-    least = looked_up([above.get(index, 0) for index in range(log.partitions)], F.col("partition"))
-    hole = F.when(between.isNotNull() & (own > least), F.greatest("behind", floor, least)).when(
-        lacking.isNotNull() & (F.col("end") >= least), F.greatest(own, floor, least)
-    )
+    hole = F.when(between.isNotNull(), F.greatest("behind", floor)).when(lacking.isNotNull(), F.greatest(own, floor))
     return (
         joined.groupBy("partition")
         .agg(

@@ -15,7 +15,7 @@ from lakelog.delta import tables
 from lakelog.delta.statement import interpreted
 from lakelog.log import ledger
 from lakelog.log.rows import WITHDRAWN_SEGMENT, control_row
-from lakelog.log.tokens import TOKEN_PARTITION
+from lakelog.log.tokens import TOKEN_PARTITION, remembered_since
 from lakelog.model.topic_log import TopicLog
 
 if TYPE_CHECKING:
@@ -55,6 +55,49 @@ def told(log: TopicLog, source: str) -> list[Mapping[str, Any]]:
     with tables.door(log.table), interpreted(log.spark):
         found = [json.loads(row["control"]) for row in rows.select("control").collect()]
     return [said["more"] for said in found if said["type"] == ledger.TYPE and said["source"] == source]
+
+
+def claimed(log: TopicLog, spans: Mapping[int, tuple[int, int]], *, now: int) -> list[str]:
+    """The tokens and entries of sources that say of records that they are in the log, where these are missing from it, in words.
+
+    Args:
+        log: the topic's log.
+        spans: partition to the offsets between which records are missing, and none was cleaned.
+        now: the time in milliseconds; tokens that are forgotten by then are left out.
+
+    Cost: the rows of tokens and ledger are read, and the offsets of the log in those spans; nothing without spans.
+    """
+    from pyspark.sql import functions as F
+
+    if not spans:
+        return []
+    table, here = tables.read(log.spark, log.table), F.lit(False)
+    for index, (first, below) in sorted(spans.items()):
+        here |= (F.col("partition") == index) & F.col("offset").between(first, below - 1)
+    answers = table.filter((F.col("partition") == TOKEN_PARTITION) & (F.col("segment") >= 0))
+    answers = answers.select("batch", "control", F.unix_millis("appended_at").alias("ms"))
+    records = table.filter(here & F.col("control").isNull()).groupBy("partition", "batch").count()
+    with tables.door(log.table), interpreted(log.spark):
+        found = [(row, json.loads(row["control"])) for row in answers.collect()]
+        held = {(row["partition"], row["batch"]): row["count"] for row in records.collect()}
+    valid = [(row["batch"], said) for row, said in found if said["type"] == ledger.TYPE or row["ms"] > remembered_since(log, now)]
+    return sorted({_named(said) for batch, said in valid if _lacks(batch, said["offsets"], spans, held)})
+
+
+def _lacks(
+    batch: str, offsets: Mapping[str, Sequence[int]], spans: Mapping[int, tuple[int, int]], held: Mapping[tuple[int, str], int]
+) -> bool:
+    """Whether an append of which a row says that it has some offsets has fewer records in ``spans`` than offsets."""
+    for name, (low, high) in offsets.items():
+        first, below = spans.get(int(name), (0, 0))
+        if min(high, below) - max(low, first) > held.get((int(name), batch), 0):
+            return True
+    return False
+
+
+def _named(said: Mapping[str, Any]) -> str:
+    """A token or an entry of a source in words."""
+    return f"{said['name']} of the source {said['source']}" if said["type"] == ledger.TYPE else f"the token {said['token']}"
 
 
 def decided(

@@ -38,6 +38,8 @@ class PartitionState:
         cleaned: below this offset, records may have been removed.
         deletes_from: from this offset on, the log still holds every delete that its other records do not tell: tombstones that were the latest of
             their keys, and barriers.
+        records_from: from this offset on, the log still holds every record that no later one replaced; above ``origin`` where a repair found
+            records missing that a snapshot holds.
         intent: an operation that was begun and not finished.
         rolled: segments that begin below this offset are closed, although no append has begun a new one.
         forgotten: up to this offset, epochs that are not among ``epochs`` may have had other records; 0 where none had.
@@ -57,11 +59,29 @@ class PartitionState:
     rolled: int = 0
     forgotten: int = 0
     mirror: str | None = None
+    records_from: int = 0
 
     @classmethod
     def first(cls, partition: int, batch: str, *, origin: int = 0) -> PartitionState:
         """The state of a log that is created empty."""
         return cls(partition, 1, batch, 0, ((0, origin),), origin, origin, origin, origin)
+
+    @property
+    def tells_from(self) -> int:
+        """From which offset on the log tells everything but the deletes that expired (``deletes_from``)."""
+        return max(self.start, self.records_from)
+
+    @property
+    def lacks(self) -> bool:
+        """Whether the log alone does not give the latest table: what came below `tells_from` is in snapshots."""
+        return self.tells_from > self.origin
+
+    @property
+    def gone(self) -> str:
+        """What it lacks, in words that begin a sentence."""
+        if self.start > self.origin and self.start >= self.records_from:
+            return f"the log of partition {self.partition} starts at offset {self.start}, its records from {self.origin} on are gone"
+        return f"the log of partition {self.partition} lacks records below offset {self.records_from}, as a repair found"
 
     @property
     def whole(self) -> bool:
@@ -115,7 +135,7 @@ class PartitionState:
         content: dict[str, Any] = {
             "type": "state", "topic": topic, "sequence": self.sequence, "epochs": [list(pair) for pair in self.epochs], "origin": self.origin,
             "start": self.start, "cleaned": self.cleaned, "deletes_from": self.deletes_from, "rolled": self.rolled,
-            "forgotten": self.forgotten,
+            "forgotten": self.forgotten, "records_from": self.records_from,
         }  # fmt: skip
         if self.mirror is not None:
             content["mirror"] = self.mirror
@@ -135,5 +155,5 @@ class PartitionState:
             content["start"], content["cleaned"], content["deletes_from"],
             Intent(intent["operation"], intent["id"], intent["arguments"]) if intent else None, content.get("rolled", 0),
             content.get("forgotten", 0),
-            content.get("mirror"),
+            content.get("mirror"), content.get("records_from", 0),
         )  # fmt: skip

@@ -107,20 +107,18 @@ def usable(states: Mapping[int, PartitionState], log_ends: Mapping[int, int], sn
 
 
 def covering(states: Mapping[int, PartitionState], log_ends: Mapping[int, int], snapshots: Sequence[SnapshotPlace]) -> list[SnapshotPlace]:
-    """The snapshots that hold what lies below every log start, oldest first: they are on this history, and end at or above every log start."""
+    """The snapshots that hold every record that the log does not, oldest first: they are on this history, and end where it tells all, or above."""
     found = [one for one in snapshots if on_history(states, log_ends, one)]
-    found = [one for one in found if all(one.ends[index] >= state.start for index, state in states.items())]
+    found = [one for one in found if all(one.ends[index] >= state.tells_from for index, state in states.items())]
     return sorted(found, key=lambda one: one.order)
 
 
 def missed(state: PartitionState, offset: int) -> bool:
-    """Whether the log no longer tells all that came at or after an offset: it starts later, or a delete at or after the offset left it.
+    """Whether the log no longer tells all that came at or after an offset: records are gone there, or a delete at or after the offset left it.
 
     A reader at the very beginning of a whole log has seen nothing that could have been deleted.
     """
-    if offset == state.origin == state.start:
-        return False
-    return offset < state.start or offset < state.deletes_from
+    return offset < state.tells_from or (offset < state.deletes_from and not offset == state.origin == state.start)
 
 
 def stands(state: PartitionState, log_end: int, offset: int, epoch: int) -> Answer:
@@ -130,10 +128,10 @@ def stands(state: PartitionState, log_end: int, offset: int, epoch: int) -> Answ
     whose history is the log's goes on, whatever epoch the oldest snapshot is of (compare `fetch`). SNAPSHOT comes without one: which it is, is
     asked when it is needed.
     """
-    if offset == state.origin == state.start:
-        return Answer(VALID)
     if missed(state, offset):
         return Answer(SNAPSHOT)
+    if offset == state.origin == state.start:
+        return Answer(VALID)
     back = cut_off(state, log_end, offset, epoch)
     if back is None:
         return Answer(VALID)
@@ -153,10 +151,10 @@ def fetch(state: PartitionState, log_end: int, offset: int, epoch: int, snapshot
     Returns:
         The answer; SNAPSHOT without one where none will do.
     """
-    if offset == state.origin == state.start:
-        return Answer(VALID)
     if missed(state, offset):
         return Answer(SNAPSHOT, snapshot=next(reversed(snapshots()), None))
+    if offset == state.origin == state.start:
+        return Answer(VALID)
     if (offset == state.start or epoch < state.epoch) and (known := snapshots()):
         oldest = known[0].epoch
         if epoch < oldest or (offset == state.start and epoch != oldest):

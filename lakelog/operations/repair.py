@@ -24,13 +24,14 @@ from lakelog.model.log_state import REPAIR, RESTORE, Intent, PartitionState
 from lakelog.model.topic_log import TopicLog
 from lakelog.operations import missing, replay
 from lakelog.operations.configure import ATTEMPTS
+from lakelog.operations.missing import Missing, Spans
 from lakelog.readers import positions
 from lakelog.results import Repaired
 from lakelog.snapshots import epochs, restore
 from lakelog.snapshots.plan import KEEP, Target
 
 UNPROVED = (
-    "the log starts above its origin and no snapshot stands for what is gone: the latest table could not be recomputed. Take a snapshot of it, if it"
+    "the log does not hold all records, and no snapshot stands for what is gone: the latest table could not be recomputed. Take a snapshot of it, if it"
     " is sound: what is merged from then on can be proved"
 )
 
@@ -49,18 +50,19 @@ def new_epoch(log: TopicLog, snapshots: Snapshots, *, now: int) -> Repaired | No
             log_end(log)
             return None
         except Damaged as error:
-            end, found = true_end(log), str(error)
+            end, found = _true_end(log, error), str(error)
         if end.intent is None or end.intent.operation == RESTORE:
             return None
         records, problems = inspection.problems(log)
         _refuse_foreign(log, problems)
-        base = _snapshot(log, end, snapshots, lacking=missing.is_missing(problems)) if _begins_above(end) else None
-        holes = missing.holes(log, problems, base)
-        epoch, states = _next_epoch(log, end, holes, uuid.uuid4().hex, base)
-        rows = [missing.batch_row(row) for row in missing.batches_without_row(log)]
+        spans = missing.spans(log, end, problems)
+        base = replay.target(log, end, snapshots.live, spans.all) if _lacks(end) else None
+        lacks = Missing(spans, base, alone=not _lacks(end))
+        epoch, states = _next_epoch(log, end, lacks, uuid.uuid4().hex)
+        rows, told = lacks.batch_rows(log, end), lacks.told(log, end, snapshots, now=now)
         if state.change_state(log, end, states, "repair", now=now, more=rows):
             done = [*_begun(epoch, states, rows), f"the operation {end.intent.operation}, which was begun, was finished"]
-            done += missing.lost(holes, snapshots)
+            done += told
             return Repaired(log.name, [found, *problems], done, epoch, end.ends(), records, None)
     raise Conflict(f"{log.name}: other writers were first {ATTEMPTS} times in a row. Nothing was changed; try again later.")
 
@@ -96,21 +98,30 @@ def repair(
         if end.intent is not None and not (unfinished is not None and end.intent.operation == RESTORE):
             # It would be given up, and whoever carries it out take the repair for its end.
             raise Conflict(f"{log.name}: the operation {end.intent.operation} was begun meanwhile. Nothing was changed; repair again.")
-        base, forgotten = _base(log, end, snapshots, lacking=missing.is_missing(problems))
-        holes = missing.holes(log, problems, base)
+        spans = missing.spans(log, end, problems) if changed else Spans()
+        base, forgotten = _base(log, end, snapshots, spans)
+        lacks = Missing(spans, base)
         intent = Intent(REPAIR, uuid.uuid4().hex, {}) if base is None else replay.intent_of(base)
         if changed:
-            epoch, states = _next_epoch(log, end, holes, intent.id, base, intent=intent)
+            epoch, states = _next_epoch(log, end, lacks, intent.id, intent=intent)
         else:
             epoch, states = end.epoch, {index: tail.state.next(intent.id, intent=intent) for index, tail in end.tails.items()}
-        rows = [missing.batch_row(row) for row in missing.batches_without_row(log)]
+        rows, told = lacks.batch_rows(log, end), lacks.told(log, end, snapshots, now=now) if changed else []
         if state.change_state(log, end, states, "repair", now=now, more=rows):
             version = carry_out(log, intent, now=now) if base is None else replay.carry_out(log, intent, now=now)[1]
             done = _begun(epoch if changed else None, states, rows)
             done += ["the restore that was begun was given up: the log stays as it is"] * (unfinished is not None)
-            done += [*_told(base, end.ends(), forgotten), *missing.lost(holes, snapshots)]
+            done += [*_told(base, end.ends(), forgotten), *told]
             return _after(begun, Repaired(log.name, found, done, epoch, end.ends(), records, version))
     raise Conflict(f"{log.name}: other writers were first {ATTEMPTS} times in a row. Nothing was changed; try again later.")
+
+
+def _true_end(log: TopicLog, found: Damaged) -> LogEnd:
+    """`true_end` of a log of which ``found`` says what is wrong, and what to do where nothing else can be told."""
+    try:
+        return true_end(log)
+    except Damaged:
+        raise found from None
 
 
 def _after(begun: Repaired | None, done: Repaired) -> Repaired:
@@ -131,24 +142,25 @@ def _refuse_foreign(log: TopicLog, problems: Sequence[str]) -> None:
 
 
 def _next_epoch(
-    log: TopicLog, end: LogEnd, holes: Mapping[int, int | None], identity: str, base: Target | None = None, **more: Intent
+    log: TopicLog, end: LogEnd, lacks: Missing, identity: str, **more: Intent
 ) -> tuple[int, dict[int, PartitionState]]:  # fmt: skip
     """The epoch that begins at the log's end, above every one that anybody may know, and the state of each partition in it.
 
     New records must not be taken for others. An operation that is open stays so, unless ``intent`` is another one. Where records are missing in the
-    middle, the epochs before it end there: readers that may have read them go back to there. Not below ``base``, which holds them: readers that are
+    middle, the epochs before it end there: readers that may have read them go back to there. Not below the snapshot that holds them: readers that are
     below its end have to load it, or a later one.
     """
     epoch = 1 + max([epochs.greatest(log, end), *(one.position.epoch for one in positions.registered(log))])
-    firsts = {index: tail.end if (hole := holes.get(index)) is None else min(hole, tail.end) for index, tail in end.tails.items()}
+    firsts = {index: tail.end if (hole := lacks.hole(index)) is None else min(hole, tail.end) for index, tail in end.tails.items()}
     return epoch, {
         index: tail.state.next_epoch(
             identity,
             firsts[index],
             number=epoch,
             rolled=min(tail.state.rolled, tail.end),
-            cleaned=tail.end if index in holes else tail.state.cleaned,
-            deletes_from=max(tail.state.deletes_from, 0 if base is None or index not in holes else base.id.ends[index]),
+            cleaned=tail.end if index in lacks.spans.all else tail.state.cleaned,
+            records_from=max(tail.state.records_from, lacks.records_from(index)),
+            deletes_from=max(tail.state.deletes_from, lacks.records_from(index)),
             # What a RESTORE by hand took away, or brought back, somebody may have read otherwise.
             forgotten=tail.end,
             **more,
@@ -181,29 +193,24 @@ def carry_out(log: TopicLog, intent: Intent, *, now: int) -> int | None:
     raise Conflict(f"{log.name}: merges kept the latest table from being computed anew; try again: any writing command goes on.")
 
 
-def _base(log: TopicLog, end: LogEnd, snapshots: Snapshots, *, lacking: bool = False) -> tuple[Target | None, bool]:
+def _base(log: TopicLog, end: LogEnd, snapshots: Snapshots, spans: Spans) -> tuple[Target | None, bool]:
     """The snapshot that the latest table must be computed from (None: from the log alone), and whether versions of deleted keys may be forgotten so.
 
-    Where the log is ``lacking`` records, one that holds them, if there is one.
+    Where the log is missing records in ``spans``, one that holds them, if there is one.
 
     Raises:
-        LogIncomplete: the log does not begin at its origin, and no snapshot stands for what is gone.
+        LogIncomplete: the log does not hold all records, and no snapshot stands for what is gone.
     """
     states = [tail.state for tail in end.tails.values()]
     expired = log.rule.versioned and any(one.deletes_from > one.origin for one in states) and not _remembers(log, end)
-    base = _snapshot(log, end, snapshots, lacking=lacking) if _begins_above(end) or expired else None
+    base = replay.target(log, end, snapshots.live, spans.all) if _lacks(end) or expired else None
     replay.require_possible(log, end, base)
     return base, expired and base is None
 
 
-def _begins_above(end: LogEnd) -> bool:
-    """Whether the log begins above its origin anywhere."""
-    return any(tail.state.start != tail.state.origin for tail in end.tails.values())
-
-
-def _snapshot(log: TopicLog, end: LogEnd, snapshots: Snapshots, *, lacking: bool) -> Target | None:
-    """`replay.target`, of a log that may be ``lacking`` records."""
-    return replay.target(log, end, snapshots.live, inspection.missing_below(log) if lacking else {})
+def _lacks(end: LogEnd) -> bool:
+    """Whether the log alone does not give the latest table, by what it says of itself."""
+    return any(tail.state.lacks for tail in end.tails.values())
 
 
 def _remembers(log: TopicLog, end: LogEnd) -> bool:
@@ -249,10 +256,11 @@ def _silver_alone(log: TopicLog, snapshots: Snapshots, *, now: int) -> Repaired:
         problems, unproved = _of_silver(log, end, snapshots)
         if not problems:
             return Repaired(log.name, [], [UNPROVED] if unproved else [], end.epoch, end.ends(), 0, None)
-        base, forgotten = _base(log, end, snapshots)
+        base, forgotten = _base(log, end, snapshots, Spans())
         told = _told(base, end.ends(), forgotten)
         if base is not None:
-            intent = restore.begin(log, base, {}, end, mode=KEEP, damaged=False, now=now)
+            rows = Missing(Spans(), base).batch_rows(log, end)
+            intent = restore.begin(log, base, {}, end, mode=KEEP, now=now, more=rows)
             if intent is not None:
                 merged, version = replay.carry_out(log, intent, now=now)
                 return Repaired(log.name, problems, told, end.epoch, merged.to_offsets, merged.records, version)
@@ -278,7 +286,7 @@ def _of_silver(log: TopicLog, end: LogEnd, snapshots: Snapshots) -> tuple[list[s
         if held.rule != log.rule:
             state.require_whole(log, log.name, end, remedy=merge.not_whole(log, held))
         base = snapshots.base(end, held)
-        if base is None and any(tail.state.start > tail.state.origin for tail in end.tails.values()):
+        if base is None and _lacks(end):
             return [], True
         return recompute.compared(log, base[1] if base else None).problems, False
     except (Damaged, NotFound) as error:

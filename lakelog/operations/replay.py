@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from lakelog.errors import Conflict, Damaged, LogIncomplete, NotFound, Refused
 from lakelog.latest import merge
 from lakelog.latest.progress import progress
+from lakelog.log import inspection
 from lakelog.log.tail import LogEnd, log_end
 from lakelog.model import positions
 from lakelog.model.log_state import RESTORE, Intent
@@ -24,23 +25,32 @@ from lakelog.snapshots.plan import Target
 ATTEMPTS = 20
 
 
-def target(log: TopicLog, end: LogEnd, snapshots: Sequence[SnapshotPlace], missing: Mapping[int, int]) -> Target | None:
+def target(log: TopicLog, end: LogEnd, snapshots: Sequence[SnapshotPlace], missing: Mapping[int, tuple[int, int]]) -> Target | None:
     """The oldest snapshot from whose end the log tells everything, that can be read, and whose last records the log holds; None without one.
 
-    The oldest of those that hold all that is ``missing`` from the log: partition to the offset below which that lies; where none does, of all.
+    The oldest of those that hold all that is ``missing`` from the log (partition to the offsets between which that lies); where none does, the
+    newest, which holds most of it. The last append that a snapshot holds may be missing, too, but no other one may lie there.
 
-    Cost: for each that is looked at three small Spark jobs.
+    Cost: for each that is looked at three small Spark jobs, or four.
     """
-    first = None
+    newest = None
     states = {index: tail.state for index, tail in end.tails.items()}
     for one in positions.usable(states, end.ends(), snapshots):
         with contextlib.suppress(NotFound, Refused, Damaged):
             found = plan.target_of(log, one.point)
-            merge.require_same_log(log, found.state, end)
-            if all(one.ends[index] >= offset for index, offset in missing.items()):
+            if not _is_of(log, found, end):
+                continue
+            if all(one.ends[index] >= below for index, (_, below) in missing.items()):
                 return found
-            first = first or found
-    return first
+            newest = found
+    return newest
+
+
+def _is_of(log: TopicLog, found: Target, end: LogEnd) -> bool:
+    """Whether the log holds the last append of a snapshot in each partition, or none where that was."""
+    others = merge.other_appends(log, found.state, end)
+    absent = {index: (found.id.ends[index] - 1, one.merged) for index, one in others.items() if one.held is None}
+    return len(absent) == len(others) and not (absent and inspection.across(log, absent))
 
 
 def require_possible(log: TopicLog, end: LogEnd, found: Target | None) -> None:
@@ -50,13 +60,12 @@ def require_possible(log: TopicLog, end: LogEnd, found: Target | None) -> None:
         LogIncomplete: naming the partition, and what can be done.
     """
     for index, tail in sorted(end.tails.items()):
-        if found is None and tail.state.start != tail.state.origin:
+        if found is None and tail.state.lacks:
             raise LogIncomplete(
-                f"{log.name}: partition {index} of the log starts at offset {tail.state.start}, its records from {tail.state.origin} on were"
-                " removed, and there is no snapshot to begin with: one that can be read, from whose end on the log tells everything. The latest"
-                " table cannot be computed. Nothing was changed. Restore the topic to a snapshot or an earlier version of silver, with the log"
-                " truncated; where none can be read, import an export of the topic under another name.",
-                expected=tail.state.origin, actual=tail.state.start, partition=index,
+                f"{log.name}: {tail.state.gone}, and there is no snapshot to begin with: one that can be read, from whose end on the log tells"
+                " everything. The latest table cannot be computed. Nothing was changed. Restore the topic to a snapshot or an earlier"
+                " version of silver, with the log truncated; where none can be read, import an export of the topic under another name.",
+                expected=tail.state.origin, actual=tail.state.tells_from, partition=index,
             )  # fmt: skip
 
 

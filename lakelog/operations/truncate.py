@@ -58,14 +58,14 @@ def blockers(states: Mapping[int, PartitionState], log_ends: Mapping[int, int], 
             found.append(f"the group {reader.group} is at offset {at[gone]} of partition {gone}{back}")
     for one in held.kept:
         lost = [index for index, end in starts.items() if one.ends[index] < end]
-        told = all(one.ends[index] >= max(held_.start, held_.deletes_from) for index, held_ in states.items())
+        told = all(one.ends[index] >= max(held_.tells_from, held_.deletes_from) for index, held_ in states.items())
         if lost and told and positions.on_history(states, log_ends, one):
             found.append(f"{one} is kept, and needs the log from offset {one.ends[lost[0]]} of partition {lost[0]} on")
     return found
 
 
 def require_covered(log: TopicLog, end: LogEnd, held: Held) -> None:
-    """Refuse to delete anything of a log that starts above its origin while no snapshot reaches its start: what went cannot be made up for.
+    """Refuse to delete anything of a log that lacks records while no snapshot holds them: what went cannot be made up for.
 
     Under ``cleanup.policy=delete`` records go without a snapshot.
 
@@ -73,12 +73,11 @@ def require_covered(log: TopicLog, end: LogEnd, held: Held) -> None:
         Damaged: naming the partition. (SEMANTICS 101)
     """
     states = {index: tail.state for index, tail in end.tails.items()}
-    gone = next((one for one in states.values() if one.start > one.origin), None)
+    gone = next((one for one in states.values() if one.lacks), None)
     if gone is not None and not log.config.policy("delete") and not positions.covering(states, end.ends(), held.snapshots):
         raise Damaged(
-            f"{log.name}: the log of partition {gone.partition} starts at offset {gone.start}, its records from {gone.origin} on are gone, and no"
-            " snapshot holds them. Nothing was deleted. Take a snapshot of the latest table first, if it is sound (verify).",
-            expected=gone.origin, actual=gone.start,
+            f"{log.name}: {gone.gone}, and no snapshot holds them. Nothing was deleted. Take a snapshot of the latest table first, if it is sound"
+            " (verify).", expected=gone.origin, actual=gone.tells_from,
         )  # fmt: skip
 
 

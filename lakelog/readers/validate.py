@@ -69,7 +69,7 @@ def require_valid(log: TopicLog, end: LogEnd, position: Position, snapshots: Sna
 
     Raises:
         FencedEpoch: a restore cut away what was read; ``expected`` is the position to go back to.
-        OffsetOutOfRange: the log starts later, or a delete has left it; it names the snapshot to load.
+        OffsetOutOfRange: records or a delete after the position have left the log; it names the snapshot to load.
         InvalidRequest: as `validate`.
     """
     beyond = [
@@ -164,10 +164,12 @@ def _out_of_range(log: TopicLog, end: LogEnd, partition: int, offset: int, snaps
     tail = end.tails[partition]
     start, log_end, deletes_from = tail.state.start, tail.end, tail.state.deletes_from
     why = f"the log of partition {partition} holds offsets [{start}, {log_end})"
-    if start <= offset < deletes_from:
+    if start <= offset < tail.state.records_from:
+        why += f", and records below {tail.state.records_from} are missing from it"
+    elif start <= offset < deletes_from:
         why += f", and deletes below {deletes_from} have left it: one may have been missed"
     todo = ""
-    if offset < max(start, deletes_from):
+    if offset < max(tail.state.tells_from, deletes_from):
         todo = (
             " Bootstrap: load the latest table and go on from where it ends."
             if snapshot is None

@@ -146,6 +146,11 @@ def require_replay(log: TopicLog, target: Target, end: LogEnd) -> None:
                 f"{log.name}: log=keep replays partition {index} from offset {stop} on, but its log begins at {tail.state.start}. Nothing was"
                 " changed. Restore with log=truncate, or choose a later snapshot.", offset=stop, start=tail.state.start, end=tail.end,
             )  # fmt: skip
+        if tail.state.records_from > stop:
+            raise LogIncomplete(
+                f"{log.name}: {tail.state.gone}: the log cannot be replayed from offset {stop} on. Nothing was changed. Restore with log=truncate, or"
+                " choose a later snapshot.", expected=stop, actual=tail.state.records_from, partition=index,
+            )  # fmt: skip
         if tail.state.deletes_from > stop:
             raise LogIncomplete(
                 f"{log.name}: deletes of partition {index} between offset {stop} and {tail.state.deletes_from} have left the log: what they deleted"

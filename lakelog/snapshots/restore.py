@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lakelog.delta import past, table_properties, tables
 from lakelog.errors import Conflict, Damaged, NotFound
 from lakelog.latest import erased, evolution, silver, upsert
 from lakelog.latest.progress import Progress, progress, stored
-from lakelog.log import state
+from lakelog.log import batch_rows, inspection, state
+from lakelog.log.batch_rows import Lost
 from lakelog.log.cut import Cut, cut
 from lakelog.log.rows import control_row
 from lakelog.log.tail import LogEnd, log_end
@@ -72,7 +73,9 @@ def order_of(target: Target, cuts: Mapping[int, Cut], epoch: int | None) -> Orde
     return Order(target.version, copy_name(target.place), cuts, target.state.batches, epoch, last, target.id.epoch)
 
 
-def begin(log: TopicLog, target: Target, cuts: Mapping[int, Cut], end: LogEnd, *, mode: str, damaged: bool, now: int) -> Intent | None:
+def begin(
+    log: TopicLog, target: Target, cuts: Mapping[int, Cut], end: LogEnd, *, mode: str, damaged: bool = False, now: int, more: Lost = ()
+) -> Intent | None:  # fmt: skip
     """Write the intent into every partition of the log. Returns None when the log changed meanwhile, then nothing was written.
 
     Args:
@@ -81,15 +84,24 @@ def begin(log: TopicLog, target: Target, cuts: Mapping[int, Cut], end: LogEnd, *
         cuts: what becomes of each partition's log; none for ``keep``.
         end: the log's end that all this was decided on.
         mode: ``truncate`` or ``keep``.
-        damaged: the log was restored by hand; this ends that.
+        damaged: the log was restored, or records of it deleted, by hand; this ends that: appends get their batch rows back, and what is missing
+            counts as removed.
         now: the time in milliseconds.
+        more: batch rows that are written again with it.
+
+    Cost: where it is ``damaged`` two passes over the log's offsets; a small file per partition.
     """
     epoch = None if mode == KEEP else 1 + (epochs.greatest(log, end) if damaged else end.epoch)
     intent = Intent(RESTORE, uuid.uuid4().hex, order_of(target, cuts, epoch).to_arguments())
-    # What a RESTORE by hand took away, or brought back, somebody may have read otherwise.
-    forgotten = {index: tail.end if damaged else tail.state.forgotten for index, tail in end.tails.items()}
-    states = {index: tail.state.next(intent.id, intent=intent, forgotten=forgotten[index]) for index, tail in end.tails.items()}
-    written = state.change_state(log, end, states, "repair" if damaged else "intent", now=now)
+    states = {index: tail.state.next(intent.id, intent=intent) for index, tail in end.tails.items()}
+    if damaged:
+        missing, more = inspection.missing(log), batch_rows.lost(log, {})
+        for index, tail in end.tails.items():
+            # What a RESTORE by hand took away, or brought back, somebody may have read otherwise.
+            states[index] = replace(states[index], forgotten=tail.end)
+            if index in missing:
+                states[index] = replace(states[index], cleaned=tail.end, deletes_from=tail.end)
+    written = state.change_state(log, end, states, "repair" if damaged else "intent", now=now, more=more)
     return intent if written else None
 
 
@@ -122,7 +134,7 @@ def _cut(log: TopicLog, order: Order, intent: Intent, *, now: int) -> None:
         for index, one in sorted(order.cuts.items()):
             before = end.tails[index].state
             # A mirror whose source began above the snapshot's end begins at that end: it holds nothing below.
-            kept = {name: min(getattr(before, name), one.end) for name in ("cleaned", "deletes_from", "origin")}
+            kept = {name: min(getattr(before, name), one.end) for name in ("cleaned", "deletes_from", "records_from", "origin")}
             if one.anew and index in order.last:
                 states[index] = before.begun_anew(
                     identity, one.end, number=order.epoch, last=order.last[index], taken=order.taken, intent=intent, **kept

@@ -167,17 +167,18 @@ class SnapshotVerbs:
         return [SnapshotDeleted(self.name, one.id.text, one.name, dry_run) for one in gone]
 
     def _stands_on(self, entry: Entry, end: LogEnd) -> str | None:
-        """What to say where the log begins above its origin, and this snapshot alone holds what lies below."""
+        """What to say where records are gone from the log, and this snapshot alone holds them."""
         states = {index: tail.state for index, tail in end.tails.items()}
-        if all(one.start <= one.origin for one in states.values()):
+        gone = next((one.gone for one in states.values() if one.lacks), None)
+        if gone is None:
             return None
         held = registry.entries(self.log.spark, self.log.root, self.log.uuid)
         others = [point.place_of(one) for one in held if one.key != entry.key]
         if positions.covering(states, end.ends(), others) or not positions.covering(states, end.ends(), [point.place_of(entry)]):
             return None
         return (
-            "the log begins above its origin, and no other snapshot holds what lies below: verify cannot recompute the latest table, nor repair"
-            " compute it anew, until the next one is taken"
+            f"{gone}, and no other snapshot holds them: verify cannot recompute the latest table, nor repair compute it anew, until the next one is"
+            " taken"
         )
 
     def _remove(self, gone: Sequence[Entry], *, as_known: bool = False) -> None:
@@ -241,6 +242,7 @@ class SnapshotVerbs:
             Refused: it was made under another ordering rule (RULE_CHANGED); the remedy is named.
             OffsetOutOfRange: ``keep``, and the log starts above the snapshot's end.
             LogIncomplete: ``keep``, and deletes beyond the snapshot have left the log, or the log's records are not those it was made of.
+            Damaged: another writer changed the log. A RESTORE or a DELETE by hand is ended by ``truncate``, not by ``keep``.
             Conflict: other writers were first again and again.
             After any of them nothing was changed.
 
@@ -271,18 +273,22 @@ class SnapshotVerbs:
         raise Conflict(f"{self.name}: other writers were first {ATTEMPTS} times in a row. Nothing was changed; try again later.")
 
     def _restorable(self, log: str, *, dry_run: bool) -> tuple[LogEnd, bool]:
-        """The log's end, and whether it was restored by hand, which a truncating restore ends: it begins a new epoch."""
+        """The log's end, and whether it was restored, or records of it deleted, by hand, which a truncating restore ends: it begins a new epoch."""
         try:
             if not dry_run:
                 return self._ready(pin=True), False
             self.refresh()
             end = log_end(self.log, pin=True)
-        except Damaged:
+        except Damaged as error:
             foreign = foreign_commits(since_repair(tables.history(self.log.spark, self.log.table, WHOLE_HISTORY)))
-            if log == plan.KEEP or foreign:
+            # Records that were deleted are told by the rows; what else was written has no place in the log.
+            if log == plan.KEEP or any(row["operation"].upper() != "DELETE" for row in foreign):
                 raise
             self.refresh()
-            end = true_end(self.log)
+            try:
+                end = true_end(self.log)
+            except Damaged:
+                raise error from None
             # A restore that cannot be finished, since its snapshot is gone, gives way to this one.
             if end.intent is not None and end.intent.operation != RESTORE:
                 raise

@@ -145,7 +145,7 @@ def verified(result: Verified) -> None:
     elif result.share < 1:
         say(f"{result.share:.2%} of the keys were recomputed.")
     if result.base is not None:
-        say(f"The log begins above its origin: {result.base} stood for what is below.")
+        say(f"The log does not hold all records: {result.base} stood for those below its end.")
 
 
 def repaired(result: Repaired) -> None:

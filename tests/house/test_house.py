@@ -40,8 +40,8 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "verify",
     ),
     "log": (
-        "rows", "notes", "inspection", "tail", "tokens", "ledger", "conditions", "guard", "state", "withdrawn", "cut", "terms", "bronze", "extent",
-        "append", "bulk",
+        "rows", "notes", "inspection", "batch_rows", "tail", "tokens", "ledger", "conditions", "guard", "state", "withdrawn", "cut", "terms", "bronze",
+        "extent", "append", "bulk",
     ),
     "inputs": ("request", "sources", "kafka", "inference", "refusal", "screening", "staging", "identity", "directory", "keys"),
     "formats": ("texts", "files", "csv", "parquet", "arrow", "values", "variant", "ndjson", "fitting", "avro", "decoding"),
@@ -65,7 +65,7 @@ PLACE = {
 COLLECTORS = (
     "delta.plans", "delta.frames", "delta.tables", "delta.past", "delta.commits", "delta.filesystem", "delta.table_properties",
     "inputs.refusal", "inputs.screening", "inputs.staging",
-    "log.tail", "log.tokens", "log.ledger", "log.withdrawn", "log.conditions", "log.inspection", "log.bronze", "log.bulk",
+    "log.tail", "log.tokens", "log.ledger", "log.withdrawn", "log.conditions", "log.inspection", "log.batch_rows", "log.bronze", "log.bulk",
     "latest.compare", "latest.fill", "latest.progress", "latest.upsert", "latest.status", "latest.recompute", "operations.missing",
     "operations.truncate", "cleaning.checkpoint", "cleaning.segments", "cleaning.winners", "cleaning.dropping", "cleaning.explain",
     "cleaning.forgetting", "cleaning.receipt",

@@ -38,6 +38,7 @@ def test_what_a_partition_says_of_itself_and_cannot_be() -> None:
     assert says(start=7, merged=7)[0] == "the log start 7 lies outside [0, 6]"
     assert says(origin=3, start=2) == ["the log start 2 lies outside [3, 6]"]
     assert says(cleaned=7) == says(deletes_from=7) == says(cleaned=3, deletes_from=7) == ["it was cleaned up to 7, beyond its end 6"]
+    assert says(records_from=7) == ["it lacks records below 7, beyond its end 6"]
     assert says(merged=None) == ["silver has no progress of it"]
     assert says(merged=7) == ["silver holds it up to 7, outside the log [0, 6)"]
     assert says(merged=2, start=3) == ["silver holds it up to 2, outside the log [3, 6)"]
@@ -132,9 +133,10 @@ def test_where_records_are_missing_is_known_above_what_may_be_gone(lake: Lake) -
         "partition 3: 2 records belong to appends whose batch rows are missing",
         "partition 4: 1 offsets below its end belong to no append: whole appends are missing",
     ]
-    assert inspection.holes(topic.log, {}) == {1: 3, 2: 3, 4: 4}
-    assert inspection.missing_below(topic.log) == {1: 5, 2: 5, 4: 5}
-    assert inspection.holes(topic.log, {1: 5, 2: 4, 4: 5}) == {1: None, 2: 4, 4: None}
+    assert inspection.missing(topic.log) == {1: (3, 5), 2: (3, 5), 4: (4, 5)}
+    # At offset 3 lies the second append, or nothing: with its row and half its records in 1, without its row in 3, gone in 2.
+    assert inspection.across(topic.log, dict.fromkeys(range(5), (3, "another"))) == [0, 1, 3]
+    assert inspection.across(topic.log, dict.fromkeys(range(5), (3, second))) == []
 
 
 @pytest.mark.long

@@ -14,6 +14,7 @@ from lakelog.model.positions import (
     VALID,
     Answer,
     SnapshotPlace,
+    covering,
     epoch_end,
     fetch,
     next_ends,
@@ -23,8 +24,21 @@ from lakelog.model.positions import (
 )
 
 
-def state(*, epochs: tuple[tuple[int, int], ...] = ((0, 0),), start: int = 0, deletes_from: int = 0) -> PartitionState:
-    return PartitionState(0, 5, "b", epochs[-1][0], epochs, 0, start, start, max(start, deletes_from))
+def state(
+    *, epochs: tuple[tuple[int, int], ...] = ((0, 0),), start: int = 0, deletes_from: int = 0, records_from: int = 0
+) -> PartitionState:  # fmt: skip
+    return PartitionState(0, 5, "b", epochs[-1][0], epochs, 0, start, start, max(start, deletes_from), records_from=records_from)
+
+
+def test_a_reader_below_what_a_repair_found_missing_loads_a_snapshot_wherever_it_is() -> None:
+    log, held = state(records_from=3), [SnapshotPlace(0, {0: 2}), SnapshotPlace(0, {0: 3}), SnapshotPlace(0, {0: 5})]
+    assert usable({0: log}, {0: 7}, held) == covering({0: log}, {0: 7}, held) == held[1:]
+    for offset in (0, 2):
+        assert stands(log, 7, offset, 0) == Answer(SNAPSHOT)
+        assert fetch(log, 7, offset, 0, lambda: held[1:]) == Answer(SNAPSHOT, snapshot=held[2])
+    assert stands(log, 7, 3, 0) == fetch(log, 7, 3, 0, lambda: held[1:]) == Answer(VALID)
+    assert (log.lacks, log.tells_from, state().lacks, state(start=3).lacks) == (True, 3, False, True)
+    assert PartitionState.from_row(0, 0, "b", log.to_json("t")) == log
 
 
 def test_a_position_is_the_same_after_a_round_trip_through_json() -> None:

@@ -182,15 +182,15 @@ def test_a_log_that_no_snapshot_covers_is_not_cut_off_further(lake: Lake) -> Non
         assert damaged.value.details == {"expected": 0, "actual": 2}
     assert versions(lake.root, topic.name) == before
     gone = (
-        "partition 0: the log starts at 2, and no snapshot holds what is gone: silver cannot be proved. Take a snapshot of it, if it is sound:"
-        " what is merged from then on can be proved again"
+        "the log of partition 0 starts at offset 2, its records from 0 on are gone, and no snapshot holds them: silver cannot be proved. Take a"
+        " snapshot of it, if it is sound: what is merged from then on can be proved again"
     )
     found = topic.verify()
     assert (found.problems, found.keys, found.unproved) == ([gone], 0, None)
 
     topic.configure({"cleanup.policy": "compact,delete"})
     found = topic.verify()
-    assert (found.problems, found.keys) == ([], 0) and found.unproved is not None and "starts at 2" in found.unproved
+    assert (found.problems, found.keys) == ([], 0) and found.unproved is not None and "starts at offset 2" in found.unproved
     assert topic.truncate("low").records == 0, "it has nothing below that snapshot"
     topic.configure({"cleanup.policy": None})
     topic.snapshot("healed")
