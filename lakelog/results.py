@@ -70,7 +70,11 @@ class Appended(Result):
 
 @dataclass(frozen=True)
 class Loaded(Result):
-    """A bulk load: partition to (first offset, end offset) of all its records, its chunks, and how many of those stood in the log before."""
+    """A bulk load: partition to (first offset, end offset) of all its records, its chunks, and how many of those stood in the log before.
+
+    ``version`` is bronze's after it, None where all was there. Of a gated topic: warnings (rule to records that break it), and the ``run`` of
+    the verdict.
+    """
 
     topic: str
     offsets: dict[int, tuple[int, int]]
@@ -78,6 +82,9 @@ class Loaded(Result):
     chunks: int
     found: int
     token: str
+    version: int | None = None
+    warnings: dict[str, int] = field(default_factory=dict)
+    run: str | None = None
 
 
 @dataclass(frozen=True)

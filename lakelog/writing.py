@@ -165,9 +165,11 @@ class LogWriting(ABC):
         self._ready()
         request = requested(self.spark, source, FileOptions(format, CsvOptions(delimiter, encoding, null)), self.types)
         self._end = None
+        gate = self._append_gate(whole=True, now=self.clock())
         loaded = bulk.load(
-            self.log, self.name, request, identity=identity, chunk=chunk, now=self.clock(), tell=tell, problems=problems,
-            gate=self._append_gate(whole=True, now=self.clock()),
+            self.log, self.name, request, identity=identity, chunk=chunk, now=self.clock(), tell=tell, problems=problems, gate=gate
         )  # fmt: skip
+        if gate is not None and gate.verdict is not None and loaded.version is not None:
+            loaded = replace(loaded, run=gate.recorded(loaded.version), warnings=gate.verdict.warnings())
         LOGGER.info("%s: loaded %d records in %d chunks at %s", self.name, loaded.records, loaded.chunks, loaded.offsets)
         return loaded

@@ -82,21 +82,21 @@ def load(
         )
     finished = _finished(log, name, identity, whole.records, now)
     done, found, count = finished.records, finished.chunks, finished.chunks
-    spans, end = finished.spans, None
+    spans, end, version = finished.spans, None, None
     while done < whole.records:
         part = _part(whole, done, min(done + chunk, whole.records), now)
         captured = end or log_end(log)
         expected = {index: Expectation(index, spans[index][1], spans[index][1]) for index in part.shares if index in spans}
         terms = bronze.Terms(expectations=expected, token=ChunkToken.of(identity, done))
         try:
-            _, pieces, end = in_turn(log, part, batch_id=uuid.uuid4().hex, now=now, terms=terms, captured=captured)
+            version, pieces, end = in_turn(log, part, batch_id=uuid.uuid4().hex, now=now, terms=terms, captured=captured)
             written, got = part.records, {index: (piece.start, piece.end) for index, piece in pieces.items()}
         except TokenKnown as known:
             # Another process with the same load; its chunk may have another size.
             written, got, end = known.answer["records"], known.answer["offsets"], None
         done, count, spans = done + written, count + 1, _joined(spans, got)
         tell(done, whole.records)
-    return Loaded(name, dict(sorted(spans.items())), whole.records, count, found, identity)
+    return Loaded(name, dict(sorted(spans.items())), whole.records, count, found, identity, version)
 
 
 @dataclass(frozen=True)

@@ -95,14 +95,15 @@ def _finding(check: Check, found: Any) -> Finding:
     if found is None:
         return judgement.broken(check, "Great Expectations gave no answer")
     told = dict(found.result or {})
-    if not told:
-        said = [str(one.get("exception_message")) for one in _raised(found.exception_info) if one.get("exception_message")]
+    raised = [one for one in _raised(found.exception_info) if one.get("raised_exception") or one.get("exception_message")]
+    if not told and (raised or found.success is None):
+        said = [str(one.get("exception_message")) for one in raised if one.get("exception_message")]
         return judgement.broken(check, _first(said[0]) if said else "it raised an error")
     failing, checked = told.get("unexpected_count"), told.get("element_count")
     observed = told.get("observed_value")
     examples = [str(one) for one in told.get("partial_unexpected_list") or []][:SHOWN]
     text = "" if observed is None else str(observed)
-    if observed is None and failing is None and not found.success:
+    if told and observed is None and failing is None and not found.success:
         text = "there is no value to look at"
     if not found.success and failing and check.condition is not None:
         text = f"{failing} of {checked} break it"

@@ -8,6 +8,7 @@ log: with each batch it commits the token or, without one, a mark (`tokens.Batch
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -29,6 +30,7 @@ from lakelog.quality.suites import FIGURE, Suite
 from lakelog.quality_results import BROKEN, FAILED, QUARANTINED, Finding, Verdict
 from lakelog.results import Appended
 
+LOGGER = logging.getLogger("lakelog")
 REFUSED = "nothing of the batch was written"
 # What to do: of records that would be put aside under another setting, of those that may not be; of a batch as a whole; of a requeue.
 ASIDE = "Correct the records, or the suite; with quality.on.failure=quarantine records that break row rules are put aside."
@@ -83,8 +85,8 @@ class AppendGate:
         except LakelogError:
             raise
         except Exception as error:
-            # Is it the records, or a rule? What raises without rules passes as it is.
-            stage(None, False)
+            # Is it the records, or a rule? What raises without rules passes as it is; records that are none are counted as with rules.
+            stage(replace(rules, rules=()), False)
 
             def alone(some: Sequence[RowRule]) -> object:
                 return stage(replace(rules, rules=tuple(some)), False)
@@ -124,7 +126,8 @@ class AppendGate:
             GateFailed: a critical rule failed, or one could not be evaluated; nothing was written but the verdict.
 
         Cost: none for rules about single records and figures; the others as `engine.run`, over the records that are let in; where records are
-        put aside, `quarantine.put_aside` and a look for those of an earlier try, without a token `screening.digest`.
+        put aside, `quarantine.put_aside` and a look for those of an earlier try, without a token `screening.digest`. Under a token an earlier try is
+        looked for where none are, too: what it put aside, and this one lets in, goes (one small Spark job, and one MERGE where there is any).
         """
         found = batch.screening
         assert found is not None
@@ -138,10 +141,12 @@ class AppendGate:
         if not verdict.ok:
             raise self._refused(verdict, found)
         self.verdict = verdict
-        if not (splits and found.aside):
+        if not splits or not (found.aside or token is not None):
             return None
         digest = screening.digest(found) if token is None else None
         before = self._earlier(token, digest, since)
+        if not found.aside and before is None:
+            return None
         batch_id, self._again = before or uuid.uuid4().hex, before is not None
         quarantine.put_aside(
             self.log, found, batch=batch_id, attempt=self._attempt, token=token, digest=digest, ends=end.ends(), epoch=end.epoch,
@@ -160,6 +165,8 @@ class AppendGate:
             and self.verdict.quarantined
             and (answered or not self._again)
             and not tokens.marked(self.log, [batch_id])
+            # What was raised may have been raised after the commit.
+            and not extent.batch_starts(self.log, [batch_id])
         ):
             quarantine.withdraw(self.log, batch_id, self._attempt)
 
@@ -173,9 +180,19 @@ class AppendGate:
             return replace(answer, quarantined=aside)
         if self.verdict is None:
             return answer
-        self.verdict = replace(self.verdict, version=answer.version)
-        verdicts.record(self.log, self.verdict, now=self.now)
-        return replace(answer, quarantined=self.verdict.quarantined, warnings=self.verdict.warnings(), run=self.verdict.run)
+        run = self.recorded(answer.version)
+        return replace(answer, quarantined=self.verdict.quarantined, warnings=self.verdict.warnings(), run=run)
+
+    def recorded(self, version: int | None) -> str | None:
+        """Record what was said of a batch that is in the log, at a version of it. Returns the run; None where that failed, for the batch stands."""
+        assert self.verdict is not None
+        self.verdict = replace(self.verdict, version=version)
+        try:
+            verdicts.record(self.log, self.verdict, now=self.now)
+        except Exception as error:
+            LOGGER.warning("%s: the batch is written, but its verdict could not be recorded: %s", self.log.name, error)
+            return None
+        return self.verdict.run
 
     # ---- what was found ----
 

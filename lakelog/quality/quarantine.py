@@ -98,7 +98,8 @@ def put_aside(
 ) -> None:  # fmt: skip
     """Put the records of a request aside that a gate keeps out; again with the same ``batch``, and those that are there stay, as this try's.
 
-    What an earlier try put aside under the same token, and this one does not, goes: its records were mended in between.
+    What an earlier try put aside under the same token, and this one does not, goes: its records were mended in between. But for what a requeue has
+    in hand.
 
     Args:
         log: the topic's log.
@@ -131,7 +132,7 @@ def put_aside(
     given = {"offset": F.lit(None).cast("bigint"), "epoch": F.lit(epoch)}
     record = [given.get(name, F.col(name)).alias(name) for name in RECORD_COLUMNS]
     taken = "WHEN MATCHED AND t.outcome IS NULL THEN UPDATE SET t.attempt = s.attempt " if again else ""
-    mended = f" WHEN NOT MATCHED BY SOURCE AND t.batch = {literal(batch)} AND t.outcome IS NULL THEN DELETE"
+    mended = f" WHEN NOT MATCHED BY SOURCE AND t.batch = {literal(batch)} AND t.outcome IS NULL AND t.claim IS NULL THEN DELETE"
     tables.merge(
         rows.select(*record, *_about(about)),
         log.quarantine,

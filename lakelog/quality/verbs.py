@@ -242,11 +242,11 @@ class QualityVerbs:
         return Requeued(self.name, count, {}, True, keys)
 
     def _requeued(self, source: Any, options: AppendOptions) -> Appended:
-        """The append of a requeue: the rules about single records hold for it, those about deliveries as a whole do not."""
+        """The append of a requeue: the rules about single records hold for it; those about deliveries as a whole, and shares of them, do not."""
         gate = None if source == [] else self._append_gate(whole=True, now=self.clock())
         if gate is not None:
             gate.requeue = True
-            gate.suite = replace(gate.suite, checks=tuple(gate.suite.row_checks))
+            gate.suite = replace(gate.suite, checks=tuple(check for check in gate.suite.row_checks if check.mostly >= 1))
         return self._append(source, FileOptions(), replace(options, gate=gate))
 
     def drop(

@@ -121,6 +121,8 @@ def loaded(result: Loaded) -> None:
     """One line about a bulk load."""
     found = f", {result.found} of them from an earlier start" if result.found else ""
     line(f"{result.topic}: loaded {count(result.records, 'record')} in {count(result.chunks, 'chunk')}{found}{spans(result.offsets)}")
+    for rule, failing in result.warnings.items():
+        say(f"Warning: {rule} is broken by {count(failing, 'record')}")
 
 
 def spans(offsets: Mapping[int, tuple[int, int]]) -> str:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakelog import ExpectedOffsetMismatch, GateFailed, InvalidConfig, InvalidRecords
+from lakelog import Conflict, ExpectedOffsetMismatch, GateFailed, InvalidConfig, InvalidRecords
 from lakelog.inputs import staging
-from lakelog.quality import quarantine
+from lakelog.quality import quarantine, verdicts
 from tests.conftest import Clock
 from tests.quality.folders import figure, rows, stock, write
 from tests.tables import versions
@@ -175,6 +175,8 @@ def test_what_failed_and_passes_is_no_rule_that_is_broken(
     monkeypatch.setattr(staging, "staged", once)
     assert (orders.append(GOOD).records, len(tries)) == (3, 1 + 1 + 5 + 1), "once more without rules, with each of the five, with all"
     assert [one.outcome for one in orders.verdicts()] == ["passed"]
+    tries.clear()
+    assert orders.append([*GOOD, record(None)]).quarantined == 1, "a record that is none is put aside, as where nothing failed"
 
 
 BROKEN = [
@@ -199,7 +201,7 @@ def test_a_rule_that_cannot_be_evaluated_is_broken_and_one_that_is_not_known_a_m
         write(tmp_path / "suites", "orders", append=[RULES[0], {**rule, "severity": "warning"}])
         clock.tick(1)
         with pytest.raises((GateFailed, InvalidConfig)) as refused:
-            orders.append(GOOD)
+            orders.append([*GOOD, record(None)])
         assert (refused.value.name, says in str(refused.value)) == (name, True), str(refused.value)
         if name == "GATE_BROKEN":
             assert (refused.value.exit_code, "Correct the suite, then append again" in str(refused.value)) == (3, True)
@@ -236,3 +238,46 @@ def test_a_batch_of_several_files_and_tasks_is_split_and_numbered_without_gaps(k
         assert row["position"] == 0 or not 1 < row["key"] <= 1000 or held[row["position"] - 1] == row["key"] - 1 or not kept
         assert row["position"] == row["record"] - sum(other["record"] < row["record"] for other in found)
     assert orders.verify().problems == []
+
+
+@pytest.mark.long
+def test_a_bulk_load_is_judged_and_told_as_an_append_is(lake: Lake, tmp_path: Path, clock: Clock) -> None:
+    """Refused, corrected, loaded: the newest verdict is that of what was loaded. Of what is there already nothing is said again."""
+    orders = topic(lake, tmp_path)
+    for name, records in (("bad", MIXED), ("good", GOOD)):
+        (tmp_path / f"{name}.ndjson").write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+    with pytest.raises((GateFailed, InvalidRecords)):
+        orders.load(str(tmp_path / "bad.ndjson"), identity="bad")
+    clock.tick(1)
+    loaded = orders.load(str(tmp_path / "good.ndjson"), identity="good", chunk=2)
+    newest = orders.verdicts()[0]
+    assert (loaded.chunks, loaded.warnings, loaded.run) == (2, {"amount_usual": 1}, newest.run)
+    told = orders.status().last_verdict
+    assert (newest.outcome, newest.version, told and told["run"]) == ("passed", loaded.version, newest.run)
+    again = orders.load(str(tmp_path / "good.ndjson"), identity="good")
+    assert (again.found, again.run, len(orders.verdicts())) == (2, None, 2)
+
+
+@pytest.mark.long
+def test_a_batch_that_is_written_stands_where_its_verdict_cannot_be_recorded(
+    lake: Lake, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    orders = topic(lake, tmp_path)
+
+    def full(*_: object, **__: object) -> None:
+        raise Conflict("Nothing was written; try again.")
+
+    monkeypatch.setattr(verdicts, "record", full)
+    done = orders.append(GOOD)
+    assert (done.records, done.run, done.warnings) == (3, None, {"amount_usual": 1})
+    assert "the batch is written, but its verdict could not be recorded" in caplog.text
+
+
+@pytest.mark.long
+def test_an_expectation_that_answers_nothing_but_whether_it_holds_is_judged_by_that(lake: Lake, tmp_path: Path, clock: Clock) -> None:
+    orders = topic(lake, tmp_path, stock("expect_column_to_exist", column="key"))
+    assert orders.append(GOOD).records == 3
+    orders = topic(lake, tmp_path, stock("expect_column_to_exist", column="sku"), name="others")
+    with pytest.raises(GateFailed) as refused:
+        orders.append(GOOD)
+    assert (refused.value.name, orders.verdicts()[0].outcome) == ("GATE_FAILED", "failed")

@@ -96,6 +96,10 @@ def test_an_append_that_was_cut_off_goes_on_by_the_same_and_puts_nothing_aside_t
     assert topic.requeue(key="worse", fix={"value": "abs(value)"}).records == 1
     assert topic.append(some(good=1, worse=-1, mended=2), token="day").offsets == {0: (3, 5)}
     assert aside(topic) == ["bad"], "one was appended before, the other is let in now"
+    cut_off(topic, monkeypatch, some(fine=1, late=-3), "night")
+    assert aside(topic) == ["bad", "late"]
+    assert topic.append(some(fine=1, late=3), token="night").offsets == {0: (5, 7)}
+    assert aside(topic) == ["bad"], "nothing is put aside any more, and nothing stays of what was"
     clock.tick(topic.config.number("producer.id.expiration.ms"))
     topic.append(some(bad=-2), token="day")
     assert aside(topic) == ["bad", "bad"], "a token that is forgotten names another batch"

@@ -207,3 +207,15 @@ def test_a_fix_never_rounds_or_cuts_a_value(lake: Lake, tmp_path: Path) -> None:
     topic.merge()
     found = {row["key"]: (str(row["price"]), row["n"], str(row["day"])) for row in topic.latest().collect()}
     assert found == {"a": ("1.88", -5, "2026-05-06"), "b": ("3.00", -8, "2026-05-06")}
+
+
+@pytest.mark.long
+def test_a_few_records_are_not_held_to_what_is_a_share_of_a_delivery(lake: Lake, tmp_path: Path) -> None:
+    note = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "note", "mostly": 0.5}, "description": "note"}
+    suites = write(tmp_path / "suites", "t", append=[rows("positive", "_tombstone OR amount > 0"), {**note, "severity": "critical"}])
+    config = {"quality.suites": suites, "quality.on.failure": "quarantine"}
+    orders = lake.create_topic("t", key="INT", value="amount INT, note STRING", config=config)
+    records = [{"key": key, "value": {"amount": 1, "note": "n"}} for key in range(3)] + [{"key": 9, "value": {"amount": -5, "note": None}}]
+    assert orders.append(records).quarantined == 1
+    assert orders.requeue(rule="positive", fix={"amount": "abs(amount)"}).records == 1
+    assert (orders.ends(), orders.quarantined().count()) == ({0: 4}, 0)
