@@ -5,6 +5,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import or_
 
 from lakelog.cleaning import segments
 from lakelog.cleaning.plan import PartitionLog, Segment, retained_from
@@ -12,6 +14,7 @@ from lakelog.delta import tables
 from lakelog.errors import Conflict, OffsetOutOfRange, Refused
 from lakelog.log import state
 from lakelog.log.tail import LogEnd, log_end
+from lakelog.model.log_state import TRUNCATE, Intent, PartitionState
 from lakelog.model.topic_log import TopicLog
 from lakelog.operations import truncate
 from lakelog.operations.truncate import Held
@@ -60,11 +63,13 @@ def allowed(end: LogEnd, wanted: Mapping[int, int], held: Held) -> Moves:
 def move(log: TopicLog, end: LogEnd, starts: Mapping[int, int], merged: Mapping[int, int], *, now: int) -> int:
     """Give partitions their new log starts, then remove what lies below. What is there of records below an earlier start goes too.
 
+    The commit that moves the starts holds the intent of a truncation: where this is cut off behind it, the next writing verb removes the rest.
+
     Args:
         log: the topic.
         end: the log's end for which the starts were decided; ``merged`` was read after it. A start holds for these states alone: after a restore
             the same offset may lie beyond the log's end, or be that of another record.
-        starts: partition to its log start.
+        starts: partition to its log start; where none lies above the present one, what is below that is removed, and the state stays.
         merged: partition to the offset up to which the latest table is.
         now: the time in milliseconds.
 
@@ -73,39 +78,62 @@ def move(log: TopicLog, end: LogEnd, starts: Mapping[int, int], merged: Mapping[
 
     Raises:
         Conflict: other writers changed the log's state since ``end``, were first again and again, or appended what would go and is not merged
-            yet. Nothing was changed.
+            yet; nothing was changed. Or they kept what lies below the new starts from being removed: the message says so.
 
-    Cost: a small file per partition; then as the removal of a truncation.
+    Cost: a small file per partition twice; in between as the removal of a truncation.
     """
     if any(start > merged[index] for index, start in starts.items()):
         raise Conflict(f"{log.name}: records were appended meanwhile that are not merged yet. Nothing was changed; try again.")
     state.require_writable(log, end)
-    states = {
-        index: tail.state.next(
-            uuid.uuid4().hex, start=starts[index], cleaned=max(tail.state.cleaned, starts[index]),
-            deletes_from=max(tail.state.deletes_from, starts[index]),
-        )
-        for index, tail in end.tails.items()
-        if starts[index] > tail.state.start
-    }  # fmt: skip
+    if starts == end.starts():
+        return truncate.remove_below(log, end, uuid.uuid4().hex)
+    intent = Intent(TRUNCATE, uuid.uuid4().hex)
+    known = end
     for _ in range(ATTEMPTS):
-        changed = not states or state.change_state(log, end, states, "retention", now=now)
-        fresh = log_end(log, pin=True)
-        found = {index: fresh.tails[index].state for index in states}
-        if changed or found == states:
-            return truncate.remove_below(log, fresh, uuid.uuid4().hex)
-        if any(found[index] != end.tails[index].state for index in states):
+        states = {index: _moved(tail.state, starts[index], intent) for index, tail in known.tails.items()}
+        changed = state.change_state(log, known, states, "intent", now=now)
+        known = log_end(log, pin=True)
+        found = {index: tail.state for index, tail in known.tails.items()}
+        # Written all the same where its answer was lost; by now another may have finished it.
+        if changed or all(one in (states[index], states[index].next(one.batch, intent=None)) for index, one in found.items()):
+            return truncate.carry_out(log, known, intent, now=now)
+        if any(one != end.tails[index].state for index, one in found.items() if starts[index] > end.tails[index].state.start):
             raise Conflict(f"{log.name}: the log's state was changed meanwhile. Nothing was changed; try again.")
+        state.require_writable(log, known)
     raise Conflict(f"{log.name}: other writers were first {ATTEMPTS} times in a row. Nothing was changed; try again later.")
+
+
+def _moved(known: PartitionState, start: int, intent: Intent) -> PartitionState:
+    """The state of a partition with its log start moved up, or left where it is, and the intent."""
+    if start <= known.start:
+        return known.next(intent.id, intent=intent)
+    return known.next(intent.id, intent=intent, start=start, cleaned=max(known.cleaned, start), deletes_from=max(known.deletes_from, start))
+
+
+def lies_below(log: TopicLog, end: LogEnd) -> bool:
+    """Whether a log under the policy ``delete`` holds records below its start: an older lakelog left them when it was cut off.
+
+    Cost: none where no log start has moved; else one Spark job over the statistics of the files, which reads those that hold such records.
+    """
+    moved = {index: tail.state.start for index, tail in end.tails.items() if tail.state.start > tail.state.origin}
+    return log.config.policy("delete") and _records_below(log, moved) > 0
 
 
 def records_below(log: TopicLog, partition: int, start: int) -> int:
     """How many records of a partition lie below an offset. Cost: the offsets of those segments are read."""
+    return _records_below(log, {partition: start})
+
+
+def _records_below(log: TopicLog, starts: Mapping[int, int]) -> int:
     from pyspark.sql import functions as F
 
-    rows = tables.read(log.spark, log.table).filter((F.col("partition") == partition) & F.col("segment").between(0, start))
+    if not starts:
+        return 0
+    below = [
+        (F.col("partition") == index) & F.col("segment").between(0, start) & (F.col("offset") < start) for index, start in starts.items()
+    ]
     with tables.door(log.table):
-        return rows.filter(F.col("control").isNull() & (F.col("offset") < start)).count()
+        return tables.read(log.spark, log.table).filter(reduce(or_, below) & F.col("control").isNull()).count()
 
 
 def require_deletable(log: TopicLog, end: LogEnd, held: Held, partition: int, offset: int) -> int:

@@ -105,7 +105,7 @@ class CleaningVerbs:
 
         Cost: a merge; two small Spark jobs over control rows and one over silver's flags. Where something goes: a small file per partition
         twice, one pass over those segments to count, one to write them again, 64 MB of records a commit; one MERGE on silver for its tombstones.
-        Appends go on meanwhile; one that is under way when the state changes tries again. With nothing to do no record is read and nothing written.
+        Appends go on meanwhile, and may be told to try again while old segments are dropped. With nothing to do no record is read, nothing written.
         """
         if dry_run:
             return self.plan_cleaning(force=force, max_bytes=max_bytes, roll_idle=roll_idle)
@@ -123,7 +123,7 @@ class CleaningVerbs:
         state = progress(log.spark, log.silver, from_rows=True)
         # What was appended since the merge is not in the latest table yet: its segments wait for the next clean.
         starts = {index: start if start <= state.next[index] else before[index] for index, start in moves.starts.items()}
-        if starts != before:
+        if starts != before or retention.lies_below(log, end):
             retention.move(log, end, starts, state.next, now=now)
             # In this order: what a restore does in between is told by the progress that is read after the log's end.
             end = log_end(log, pin=True)
@@ -202,7 +202,7 @@ class CleaningVerbs:
         start = retention.require_deletable(self.log, end, self._held(), partition, offset)
         before = end.tails[partition].state.start
         merged = progress(self.spark, self.log.silver, from_rows=True).next
-        gone = retention.move(self.log, end, {**end.starts(), partition: start}, merged, now=self.clock()) if start > before else 0
+        gone = retention.move(self.log, end, {**end.starts(), partition: start}, merged, now=self.clock())
         LOGGER.info("%s: the log of partition %d starts at %d: %d records removed", self.name, partition, start, gone)
         return RecordsDeleted(self.name, partition, before, start, gone)
 

@@ -216,13 +216,17 @@ def _below(log: TopicLog, end: LogEnd, starts: Mapping[int, int]) -> list[_Part]
     ]  # fmt: skip
 
 
-def carry_out(log: TopicLog, end: LogEnd, intent: Intent, *, now: int) -> None:
+def carry_out(log: TopicLog, end: LogEnd, intent: Intent, *, now: int) -> int:
     """Finish a truncation that was begun: closed segments below the log start go as directories, then what is left below it, then it is closed.
 
-    Again, and nothing changes.
+    Again, and nothing changes. Retention and `delete_records` move the log start by the same intent (`lakelog.cleaning.retention`).
+
+    Returns:
+        As `remove_below`.
     """
-    remove_below(log, end, intent.id)
+    gone = remove_below(log, end, intent.id)
     state.close(log, intent, now=now)
+    return gone
 
 
 def remove_below(log: TopicLog, end: LogEnd, identity: str) -> int:

@@ -7,10 +7,14 @@ import pytest
 from lakelog import Lake
 from lakelog.delta import table_properties
 from lakelog.errors import InvalidRequest, OffsetOutOfRange, Refused
+from lakelog.log import state
+from lakelog.log.tail import log_end
+from lakelog.operations import truncate
 from tests.cleaning.test_cleaning import latest as offsets_of
 from tests.conftest import Clock
 from tests.races.operations.snapshots import at_snapshot, named
 from tests.races.operations.state import LATER, MERGED, WAITING, appended, holds, latest, wanted
+from tests.snapshots.test_cut_off import CutOff
 from tests.snapshots.test_cut_off import run as cut_off
 from tests.tables import versions
 
@@ -152,3 +156,47 @@ def test_a_clean_finishes_a_restore_first_and_retention_takes_nothing_that_it_ne
     at_snapshot(topic)
     appended(topic, LATER)
     holds(topic, MERGED, LATER)
+
+
+@pytest.mark.long
+def test_a_log_start_whose_removal_was_cut_off_is_finished_by_the_next_writer(
+    lake: Lake, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = lake.create_topic("t", config={"cleanup.policy": "delete", "retention.ms": DAY})
+    topic.append([{"key": b"%d" % number, "value": b"1"} for number in range(4)])
+    topic.roll()
+    clock.tick(2 * DAY)
+    topic.append([{"key": b"d", "value": b"1"}])
+    topic.merge()
+
+    def gone(*given: object, **more: object) -> int:
+        raise CutOff
+
+    for start in (2, 4):
+        with monkeypatch.context() as patched, pytest.raises(CutOff):
+            patched.setattr(truncate, "remove_below", gone)
+            topic.delete_records(0, 2) if start == 2 else topic.clean()
+        topic = lake.topic("t")
+        assert topic.start().offsets == {0: start}
+        topic.append([{"key": b"e", "value": b"1"}])
+        assert (topic.status().intent, topic.verify().problems) == (None, [])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("verb", ["clean", "delete_records"])
+def test_what_an_older_lakelog_left_below_the_log_start_is_removed(lake: Lake, verb: str) -> None:
+    """It moved the log start without an intent, and was cut off before the records below it were removed."""
+    topic = lake.create_topic("t", config={"cleanup.policy": "compact,delete"})
+    topic.append([{"key": b"%d" % number, "value": b"1"} for number in range(4)])
+    topic.merge()
+    end = log_end(topic.log, pin=True)
+    assert state.change_state(topic.log, end, {0: end.tails[0].state.next("b", start=3, cleaned=3, deletes_from=3)}, "retention", now=0)
+    assert topic.verify().problems == ["partition 0: holds offset 0 below the log start 3"]
+    if verb == "clean":
+        topic.clean()
+    else:
+        assert topic.delete_records(0, 3).records == 3
+    version = topic.status().bronze_version
+    assert (topic.verify().problems, topic.read().count()) == ([], 1)
+    topic.clean()
+    assert (topic.delete_records(0, 3).records, topic.status().bronze_version) == (0, version)
