@@ -187,6 +187,13 @@ class Topic(LatestTable, LogWriting, LogRetention, SnapshotVerbs, QualityVerbs, 
             self._end = None
         raise Conflict(f"{self.name}: operations of others follow one upon the other. Nothing was changed; try again later.")
 
+    def _end_for(self, *, dry_run: bool) -> LogEnd:
+        """The log's end, pinned: `_ready`, or where nothing may be written as it is, with what was cut off still open."""
+        if not dry_run:
+            return self._ready(pin=True)
+        self.refresh()
+        return log_end(self.log, pin=True)
+
     def configure(self, settings: Mapping[str, Any] | None = None, *, value: str | None = None) -> TopicDescription:
         """Change settings (None removes one), or widen the value's type.
 

@@ -53,6 +53,7 @@ class CleaningVerbs:
         def merge(self) -> Merged: ...  # noqa: D102
         def expire_snapshots(self) -> list[SnapshotDeleted]: ...  # noqa: D102
         def _ready(self, *, pin: bool = False) -> LogEnd: ...
+        def _end_for(self, *, dry_run: bool) -> LogEnd: ...
         def _held(self) -> Held: ...
 
     def plan_cleaning(self, *, force: bool = False, max_bytes: int | None = None, roll_idle: bool = False) -> Cleaned:
@@ -189,7 +190,7 @@ class CleaningVerbs:
 
         Cost: a merge, a small file, and the removal of whole directories; the segment that lies across the offset is written again.
         """
-        end = self._ready()
+        end = self._end_for(dry_run=dry_run)
         if not 0 <= partition < self.partitions:
             raise InvalidRequest(f"{self.name}: there is no partition {partition}; partitions are 0 to {self.partitions - 1}.")
         start = retention.require_deletable(self.log, end, self._held(), partition, offset)
@@ -236,7 +237,7 @@ class CleaningVerbs:
         Cost: the key column of all tables and of their old files is read once before and once after; the files that hold the key are written again,
         snapshots that hold it copied. Appends wait meanwhile. Then `expire_snapshots`, and VACUUM of the topic's tables, verdicts and runs.
         """
-        end = self._ready(pin=True)
+        end = self._end_for(dry_run=dry_run)
         wanted = named(self.spark, key, self.log.types.key)
         target = Target.of(self.log, wanted)
         found = operation.find(self.log, target)

@@ -9,6 +9,7 @@ from lakelog.delta import table_properties
 from lakelog.errors import InvalidRequest, OffsetOutOfRange, Refused
 from lakelog.log import state
 from lakelog.log.tail import log_end
+from lakelog.model.log_state import TRUNCATE, Intent
 from lakelog.operations import truncate
 from tests.cleaning.test_cleaning import latest as offsets_of
 from tests.conftest import Clock
@@ -200,3 +201,17 @@ def test_what_an_older_lakelog_left_below_the_log_start_is_removed(lake: Lake, v
     assert (topic.verify().problems, topic.read().count()) == ([], 1)
     topic.clean()
     assert (topic.delete_records(0, 3).records, topic.status().bronze_version) == (0, version)
+
+
+@pytest.mark.long
+def test_a_dry_run_finishes_nothing_that_was_begun(lake: Lake) -> None:
+    topic = lake.create_topic("t", key="STRING", config={"cleanup.policy": "compact,delete"})
+    topic.append([{"key": "ann", "value": b"1"}, {"key": "bob", "value": b"1"}])
+    topic.merge()
+    end = log_end(topic.log, pin=True)
+    assert state.change_state(topic.log, end, {0: end.tails[0].state.next("b", intent=Intent(TRUNCATE, "i"))}, "intent", now=0)
+    before = versions(lake.root, "t")
+    assert topic.delete_records(0, 1, dry_run=True).records == 1
+    assert topic.erase("ann", dry_run=True).removed["log"] == 1
+    intent = log_end(topic.log).intent
+    assert (versions(lake.root, "t"), intent and intent.id) == (before, "i")
