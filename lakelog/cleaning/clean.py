@@ -71,12 +71,15 @@ def plan(
     to = {index: one.to for index, one in decisions.items() if one.selected}
     figures: dict[int, dict[str, int]] = {}
     withheld: Mapping[int, Sequence[int]] | None = {}
+    late: Mapping[int, Sequence[int]] | None = {}
     if log.config.policy("compact"):
         forget = log.config.number("tombstone.version.retention.ms")
         figures = winners.figures(rows, to, log.partitions, now=now, forget_ms=forget)
+        dirty = {index: to.get(index, one.first_dirty) for index, one in decisions.items()}
+        if forget == 0 and log.rule.versioned and any(one["expired"] for one in figures.values()):
+            late = _withheld(log, end, dirty, forgetting.expiring(log, now=now))
         if any(one["forgotten"] for one in figures.values()):
-            dirty = {index: to.get(index, one.first_dirty) for index, one in decisions.items()}
-            withheld = _withheld(log, end, dirty, now=now, forget_ms=forget)
+            withheld = _withheld(log, end, dirty, forgetting.due(log, now=now, forget_ms=forget))
             for index, one in figures.items():
                 one["forgotten"] = 0 if withheld is None else max(0, one["forgotten"] - len(withheld.get(index, ())))
     looked_at = {
@@ -85,7 +88,7 @@ def plan(
     }
     found, unread = dropping.drops(log, rows, end, to, looked_at, now=now)
     broken |= unread
-    return Plan(end, held, _unread(decisions, broken), found, without(figures, broken), now, withheld, merged, broken)
+    return Plan(end, held, _unread(decisions, broken), found, without(figures, broken), now, withheld, late, merged, broken)
 
 
 def _unread(decisions: Mapping[int, Decision], broken: Mapping[int, LakelogError]) -> dict[int, Decision]:
@@ -93,10 +96,10 @@ def _unread(decisions: Mapping[int, Decision], broken: Mapping[int, LakelogError
     return {index: replace(one, selected=False, reason=ERROR) if index in broken else one for index, one in decisions.items()}
 
 
-def _withheld(log: TopicLog, end: LogEnd, dirty: Mapping[int, int], *, now: int, forget_ms: int) -> Mapping[int, Sequence[int]] | None:
+def _withheld(log: TopicLog, end: LogEnd, dirty: Mapping[int, int], rows: DataFrame) -> Mapping[int, Sequence[int]] | None:
     """`forgetting.withheld`; None, so that all stay, where the log cannot be read to its end."""
     try:
-        return forgetting.withheld(log, end, dirty, now=now, forget_ms=forget_ms)
+        return forgetting.withheld(log, end, dirty, rows)
     except LakelogError:
         return None
 
@@ -206,12 +209,14 @@ def _write_tombstones(log: TopicLog, made: Plan, errors: Mapping[int, LakelogErr
         made.now,
         failed=sorted(errors),
     )
+    at_once = log.rule.versioned and tombstones.version_retention_ms == 0 and made.count("expired")
     for attempt in range(ATTEMPTS):
         try:
             # What was merged since the plan may hold late records of keys whose versions were to be forgotten: they wait for the next clean.
-            known = progress(log.spark, log.silver) if made.count("forgotten") else None
+            known = progress(log.spark, log.silver) if made.count("forgotten") or at_once else None
             as_planned = known is None or known.next == dict(made.merged)
-            replace(tombstones, withheld=made.withheld if as_planned else None, known=known).write(log)
+            withheld, late = (made.withheld, made.late) if as_planned else (None, None)
+            replace(tombstones, withheld=withheld, late=late, known=known).write(log)
             return made if as_planned else replace(made, figures={index: {**one, "forgotten": 0} for index, one in made.figures.items()})
         except Conflict:
             if attempt == ATTEMPTS - 1:

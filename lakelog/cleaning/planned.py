@@ -17,7 +17,8 @@ from lakelog.log.tail import LogEnd
 class Plan:
     """What a clean does: by partition the log, the decision, and what goes from its segments; what becomes of silver's tombstones.
 
-    ``withheld``: remembered versions that are due and stay (`forgetting`); ``merged``: partition to the offset up to which the latest table was;
+    ``withheld``: remembered versions that are due and stay (`forgetting`); ``late``: where none is to be remembered, expired tombstones whose version
+    is all the same; None: all. ``merged``: partition to the offset up to which the latest table was;
     ``errors``: partitions that could not be read, of which nothing goes, and what stopped that.
     """
 
@@ -28,6 +29,7 @@ class Plan:
     figures: Mapping[int, Mapping[str, int]]
     now: int
     withheld: Mapping[int, Sequence[int]] | None
+    late: Mapping[int, Sequence[int]] | None
     merged: Mapping[int, int]
     errors: Mapping[int, LakelogError]
 

@@ -23,7 +23,8 @@ LAST_MS = 253_402_300_799_999
 class Tombstones:
     """What is to become of silver's tombstones: per partition below which offset they are stamped, and expire. ``now`` in milliseconds.
 
-    ``withheld``: partition to the offsets of remembered versions that stay although they are due; None: all stay. ``failed``: partitions of which
+    ``withheld``: partition to the offsets of remembered versions that stay although they are due; None: all stay. ``late``: the same of tombstones
+    at their horizon, where versions are not to be remembered. ``failed``: partitions of which
     none is forgotten. ``known``: silver's progress when it was decided which are forgotten;
     without it none is.
     """
@@ -34,14 +35,16 @@ class Tombstones:
     version_retention_ms: int
     now: int
     withheld: Mapping[int, Sequence[int]] | None = None
+    late: Mapping[int, Sequence[int]] | None = None
     failed: Sequence[int] = ()
     known: Progress | None = None
 
     def write(self, log: TopicLog) -> int | None:
         """One MERGE on silver; rows of other kinds are not touched.
 
-        A tombstone at its horizon loses value and headers and is remembered, or goes where nothing is to be remembered (``offset`` order, or
-        ``tombstone.version.retention.ms=0``). Rows that a merge replaced meanwhile are not meant any more: each is judged as it stands.
+        A tombstone at its horizon loses value and headers and is remembered, or goes where nothing is to be remembered: under the order ``offset``,
+        and with ``tombstone.version.retention.ms=0`` unless the log holds a late record of its key (``late``). Rows that a merge replaced
+        meanwhile are not meant any more: each is judged as it stands.
 
         Returns:
             Silver's version, None where nothing was to be done.
@@ -63,11 +66,11 @@ class Tombstones:
         expire = f"t.control IS NULL AND {horizon} <= {self.now} AND t.offset < s.expire_below"
         stamp = "t.control IS NULL AND t.delete_horizon IS NULL AND t.offset < s.stamp_below"
         forget, moved = self._forget()
-        remembers = log.rule.versioned and self.version_retention_ms != 0
+        at_once = "FALSE" if log.rule.versioned else "TRUE"
+        if moved is not None and self.version_retention_ms == 0 and self.late is not None:
+            at_once = " AND ".join(["TRUE", *(f"NOT ({one})" for one in _places(self.late))])
         remember = (
             f"UPDATE SET value = NULL, headers = NULL, control = {literal(REMEMBERED)}, delete_horizon = timestamp_millis({self.now})"
-            if remembers
-            else "DELETE"
         )
         stamped = f"UPDATE SET delete_horizon = timestamp_millis({min(self.now + self.delete_retention_ms, LAST_MS)})"
         rows = f"t.bucket >= 0 AND (({expire}) OR ({stamp}) OR ({forget}))"
@@ -81,8 +84,8 @@ class Tombstones:
                 log.silver,
                 on=f"{row} AND {rows}",
                 clauses=(
-                    f"WHEN MATCHED AND t.bucket = {CONTROL_BUCKET} THEN {stop} WHEN MATCHED AND {expire} THEN {remember}"
-                    f" WHEN MATCHED AND {stamp} THEN {stamped} WHEN MATCHED THEN DELETE"
+                    f"WHEN MATCHED AND t.bucket = {CONTROL_BUCKET} THEN {stop} WHEN MATCHED AND {expire} AND {at_once} THEN DELETE"
+                    f" WHEN MATCHED AND {expire} THEN {remember} WHEN MATCHED AND {stamp} THEN {stamped} WHEN MATCHED THEN DELETE"
                 ),
                 scatter=False,
                 user_metadata=json.dumps({"lakelog": "clean"}),
@@ -99,8 +102,13 @@ class Tombstones:
         """
         if self.version_retention_ms < 0 or self.withheld is None or self.known is None:
             return "FALSE", None
-        stays = [f"t.partition = {index} AND t.offset IN ({listed(offsets)})" for index, offsets in sorted(self.withheld.items())]
+        stays = _places(self.withheld)
         stays += [f"t.partition IN ({listed(self.failed)})"] * bool(self.failed)
         due = f"t.control IS NOT NULL AND unix_millis(t.delete_horizon) <= {self.now - self.version_retention_ms}"
         moved = f"t.bucket = {CONTROL_BUCKET} AND NOT s.known <=> {digest_sql('t')}"
         return due + "".join(f" AND NOT ({one})" for one in stays), moved
+
+
+def _places(offsets: Mapping[int, Sequence[int]]) -> list[str]:
+    """The rows of a partition at some offsets, for each partition, in SQL."""
+    return [f"t.partition = {index} AND t.offset IN ({listed(some)})" for index, some in sorted(offsets.items())]

@@ -127,3 +127,25 @@ def test_a_remembered_version_is_no_tombstone_in_sql(lake: Lake, clock: Clock) -
     mine.upgrade()
     assert lake.spark.sql(f"SELECT key FROM {schema}.t_deleted").collect() == []
     assert mine.upgrade().done == []
+
+
+@pytest.mark.long
+def test_a_version_that_is_not_to_be_remembered_stays_while_the_log_holds_a_record_behind_it(lake: Lake, clock: Clock) -> None:
+    """With ``tombstone.version.retention.ms=0`` too: a late record in the active segment does not bring the deleted key back."""
+    config = {"compaction.strategy": "timestamp", "delete.retention.ms": 0, "tombstone.version.retention.ms": 0}
+    topic = lake.create_topic("t", key="STRING", value="INT", config=config)
+    topic.append([{"key": "ann", "value": 1, "timestamp": 1}, {"key": "ann", "tombstone": True, "timestamp": 3}])
+    topic.roll()
+    topic.clean(force=True)
+    clock.tick(1)
+    topic.append([{"key": "ann", "value": 2, "timestamp": 2}])
+    assert topic.merge().late == 1
+    for _ in range(2):
+        topic.clean(force=True)
+        assert topic.verify().problems == [] and topic.latest().count() == 0
+        clock.tick(1)
+    topic.roll()
+    done = topic.clean(force=True)
+    assert (done.records, done.forgotten) == (1, 1)
+    topic.append([{"key": "ann", "value": 2, "timestamp": 2}])
+    assert (topic.merge().late_after_delete, topic.latest().count(), topic.verify().problems) == (0, 1, [])
