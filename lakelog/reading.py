@@ -188,7 +188,8 @@ class LogReading(ABC):
         """Where a reader stands: VALID, DIVERGING (``position`` to go back to) or SNAPSHOT (which to load; without a name: `bootstrap`).
 
         As `read` would judge it, without an error. A reader may have missed a delete where one at or beyond its position has expired; each
-        partition's log knows from which offset on it still holds every delete, no clock is asked.
+        partition's log knows from which offset on it still holds every delete, no clock is asked. Under a rule with versions that goes for the
+        log's very start too: a late record that lost to such a delete may be in the log alone.
 
         Raises:
             InvalidRequest: the position is another topic's, lacks partitions, or its epoch is above the topic's.

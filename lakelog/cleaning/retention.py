@@ -42,17 +42,17 @@ def moves(log: TopicLog, end: LogEnd, held: Held, *, now: int) -> Moves:
         return Moves(starts, {})
     # A partition that cannot be read has no segments here, and stays as it is: the plan of the clean tells why.
     logs = segments.read_each(log, end)[0].logs
-    found = allowed(end, {index: retained_from(one, log.config, now=now) for index, one in logs.items()}, held)
+    found = allowed(log, end, {index: retained_from(one, log.config, now=now) for index, one in logs.items()}, held)
     return replace(found, logs=logs)
 
 
-def allowed(end: LogEnd, wanted: Mapping[int, int], held: Held) -> Moves:
+def allowed(log: TopicLog, end: LogEnd, wanted: Mapping[int, int], held: Held) -> Moves:
     """The log starts that may be: a partition whose log a kept snapshot or a registered reader needs stays as it is."""
     states = {index: tail.state for index, tail in end.tails.items()}
     starts, blocked = end.starts(), dict[int, list[str]]()
     for index, start in sorted(wanted.items()):
         if start > states[index].start:
-            found = truncate.blockers(states, end.ends(), {**end.starts(), index: start}, held)
+            found = truncate.blockers(states, end.ends(), {**end.starts(), index: start}, held, versioned=log.rule.versioned)
             if found:
                 blocked[index] = found
             else:
@@ -156,7 +156,7 @@ def require_deletable(log: TopicLog, end: LogEnd, held: Held, partition: int, of
             " was changed.", expected=tail.end, actual=offset,
         )  # fmt: skip
     wanted = tail.end if offset == -1 else offset
-    blocked = allowed(end, {partition: wanted}, held).blocked.get(partition)
+    blocked = allowed(log, end, {partition: wanted}, held).blocked.get(partition)
     if blocked:
         raise Refused(
             f"{log.name}: the log is still needed below offset {wanted} of partition {partition}: {'; '.join(blocked)}. Nothing was changed."

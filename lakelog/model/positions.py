@@ -113,33 +113,38 @@ def covering(states: Mapping[int, PartitionState], log_ends: Mapping[int, int], 
     return sorted(found, key=lambda one: one.order)
 
 
-def missed(state: PartitionState, offset: int) -> bool:
+def missed(state: PartitionState, offset: int, *, versioned: bool) -> bool:
     """Whether the log no longer tells all that came at or after an offset: records are gone there, or a delete at or after the offset left it.
 
-    A reader at the very beginning of a whole log has seen nothing that could have been deleted.
+    A reader at the very beginning of a whole log has seen nothing that could have been deleted. Under a rule with versions that does not help it:
+    a record that is older than such a delete may come after it, and the log alone does not tell that it lost.
     """
-    return offset < state.tells_from or (offset < state.deletes_from and not offset == state.origin == state.start)
+    if offset == state.origin == state.start and not versioned:
+        return offset < state.tells_from
+    return offset < max(state.tells_from, state.deletes_from)
 
 
-def stands(state: PartitionState, log_end: int, offset: int, epoch: int) -> Answer:
-    """Where a reader at a position stands, by all that the log says of itself.
+def stands(state: PartitionState, log_end: int, offset: int, epoch: int, *, versioned: bool) -> Answer:
+    """Where a reader at a position stands, by all that the log says of itself; ``versioned``: whether the topic's rule compares versions.
 
     Unlike Kafka's log, which forgets the epochs below its start, lakelog's keeps all of them: whoever stands at the log start with an epoch
     whose history is the log's goes on, whatever epoch the oldest snapshot is of (compare `fetch`). SNAPSHOT comes without one: which it is, is
     asked when it is needed.
     """
-    if missed(state, offset):
+    if missed(state, offset, versioned=versioned):
         return Answer(SNAPSHOT)
     if offset == state.origin == state.start:
         return Answer(VALID)
     back = cut_off(state, log_end, offset, epoch)
     if back is None:
         return Answer(VALID)
-    return Answer(SNAPSHOT) if missed(state, back[0]) or forgotten(state, back[0], epoch) else Answer(DIVERGING, *back)
+    return Answer(SNAPSHOT) if missed(state, back[0], versioned=versioned) or forgotten(state, back[0], epoch) else Answer(DIVERGING, *back)
 
 
 def fetch(state: PartitionState, log_end: int, offset: int, epoch: int, snapshots: Callable[[], Sequence[SnapshotPlace]]) -> Answer:
     """Where a replica at (next offset, epoch of its last record) stands, as KIP-630 has it (SEMANTICS 95).
+
+    By its letter a replica at the very beginning of a whole log is VALID, whatever the topic's rule (compare `missed`).
 
     Args:
         state: of the partition.
@@ -151,7 +156,7 @@ def fetch(state: PartitionState, log_end: int, offset: int, epoch: int, snapshot
     Returns:
         The answer; SNAPSHOT without one where none will do.
     """
-    if missed(state, offset):
+    if missed(state, offset, versioned=False):
         return Answer(SNAPSHOT, snapshot=next(reversed(snapshots()), None))
     if offset == state.origin == state.start:
         return Answer(VALID)

@@ -24,7 +24,7 @@ def registrations(root: str, topic: str, uuid: str, config: TopicConfig) -> list
     return [Registration.of(row, config) for row in rows]
 
 
-def of(topic: str, bronze: Table, end: LogEnd, groups: Sequence[Registration], *, now: int) -> Lag:
+def of(topic: str, bronze: Table, end: LogEnd, groups: Sequence[Registration], *, versioned: bool, now: int) -> Lag:
     """As `readers.lag.lag`. Cost: for each group that is behind, the offsets and append times from its position on."""
     behind = {}
     spans: dict[str, list[str]] = {}
@@ -34,4 +34,4 @@ def of(topic: str, bronze: Table, end: LogEnd, groups: Sequence[Registration], *
         found = "count(*) AS records, arrow_cast(min(appended_at), 'Int64') / 1000 AS first"
         row = bronze.records(f"SELECT {found} FROM t WHERE {IS_RECORD} AND ({' OR '.join(wheres)})")[0]
         behind[group] = (row["records"], row["first"])
-    return lag.told(topic, end, groups, behind, now=now)
+    return lag.told(topic, end, groups, behind, versioned=versioned, now=now)

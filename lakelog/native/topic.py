@@ -175,7 +175,8 @@ class NativeTopic:
         self.refresh()
         now, bronze = self.clock(), Table(self.bronze)
         end = log.log_end(bronze, self.partitions)
-        found = lag.of(self.name, bronze, end, lag.registrations(self.root, self.name, self.uuid, self.config), now=now)
+        groups = lag.registrations(self.root, self.name, self.uuid, self.config)
+        found = lag.of(self.name, bronze, end, groups, versioned=self.rule.versioned, now=now)
         if not cleaning:
             return found
         _, due = latest.held(Table(self.silver), now)

@@ -41,7 +41,9 @@ def new_starts(states: Mapping[int, PartitionState], snapshot: SnapshotPlace) ->
     return {index: max(one.start, snapshot.ends[index]) for index, one in sorted(states.items())}
 
 
-def blockers(states: Mapping[int, PartitionState], log_ends: Mapping[int, int], starts: Mapping[int, int], held: Held) -> list[str]:
+def blockers(
+    states: Mapping[int, PartitionState], log_ends: Mapping[int, int], starts: Mapping[int, int], held: Held, *, versioned: bool
+) -> list[str]:
     """Who still needs what would go, a sentence each: it can be read from there now, and could not any more.
 
     A reader of a history that a restore cut off needs the log from where it has to go back to. A reader or snapshot from which the log does not
@@ -50,7 +52,10 @@ def blockers(states: Mapping[int, PartitionState], log_ends: Mapping[int, int], 
     found = []
     for reader in held.readers:
         at = {index: reader.position.offsets.get(index, 0) for index in states}
-        stands = {index: positions.stands(one, log_ends[index], at[index], reader.position.epoch) for index, one in states.items()}
+        stands = {
+            index: positions.stands(one, log_ends[index], at[index], reader.position.epoch, versioned=versioned)
+            for index, one in states.items()
+        }
         needed = {index: at[index] if one.offset is None else one.offset for index, one in stands.items()}
         gone = next((index for index, offset in needed.items() if offset < starts[index]), None)
         if gone is not None and all(one.answer != positions.SNAPSHOT for one in stands.values()):
@@ -143,7 +148,7 @@ def require_possible(log: TopicLog, end: LogEnd, snapshot: SnapshotPlace, held: 
     states = {index: tail.state for index, tail in end.tails.items()}
     _require_sound(log, end, snapshot, held)
     starts = new_starts(states, snapshot)
-    blocking = blockers(states, end.ends(), starts, held)
+    blocking = blockers(states, end.ends(), starts, held, versioned=log.rule.versioned)
     _refuse(log, Truncated(log.name, str(snapshot.point), end.starts(), starts, 0, 0, 0, blocking, True, _refusal(snapshot, blocking)))
 
 
@@ -169,7 +174,7 @@ def _planned(log: TopicLog, end: LogEnd, snapshot: SnapshotPlace, held: Held) ->
     _require_sound(log, end, snapshot, held)
     states = {index: tail.state for index, tail in end.tails.items()}
     starts = new_starts(states, snapshot)
-    found, blocking = _below(log, end, starts), blockers(states, end.ends(), starts, held)
+    found, blocking = _below(log, end, starts), blockers(states, end.ends(), starts, held, versioned=log.rule.versioned)
     return Truncated(
         log.name, str(snapshot.point), end.starts(), starts, sum(one.records for one in found), sum(one.octets for one in found),
         sum(one.whole for one in found), blocking, True, _refusal(snapshot, blocking),

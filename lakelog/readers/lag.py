@@ -24,27 +24,30 @@ def lag(log: TopicLog, end: LogEnd, groups: Sequence[Registration], *, now: int)
     Cost: one small Spark job where a group is behind: the offsets and append times from the farthest position on.
     """
     behind = {name: (row["records"], row["first"]) for name, row in _behind(log, end, groups).items()}
-    return told(log.name, end, groups, behind, now=now)
+    return told(log.name, end, groups, behind, versioned=log.rule.versioned, now=now)
 
 
-def told(topic: str, end: LogEnd, groups: Sequence[Registration], behind: Mapping[str, tuple[int, int | None]], *, now: int) -> Lag:
+def told(
+    topic: str, end: LogEnd, groups: Sequence[Registration], behind: Mapping[str, tuple[int, int | None]], *, versioned: bool, now: int
+) -> Lag:  # fmt: skip
     """`lag`, of what is known: of a group that is behind, how many records it has not read, and when the first of them was appended."""
-    found = [_lag_of(end, group, *behind.get(group.group, (0, None)), now) for group in groups]
+    found = [_lag_of(end, group, *behind.get(group.group, (0, None)), now, versioned) for group in groups]
     return Lag(topic, end.ends(), end.epoch, sorted(found, key=lambda one: (-sum(one.offsets.values()), one.group)))
 
 
-def _lag_of(end: LogEnd, group: Registration, records: int, first: int | None, now: int) -> GroupLag:
+def _lag_of(end: LogEnd, group: Registration, records: int, first: int | None, now: int, versioned: bool) -> GroupLag:
     distance = {index: max(tail.end - group.position.offsets.get(index, 0), 0) for index, tail in sorted(end.tails.items())}
     age = None if first is None else now - first
     return GroupLag(
         group.group, group.position, distance, records, age, group.committed_ms, group.expires_ms, not group.holds(now),
-        _answer(end, group.position),
+        _answer(end, group.position, versioned),
     )  # fmt: skip
 
 
-def _answer(end: LogEnd, position: Position) -> str:
+def _answer(end: LogEnd, position: Position, versioned: bool) -> str:
     answers = {
-        positions.stands(tail.state, tail.end, position.offsets.get(index, 0), position.epoch).answer for index, tail in end.tails.items()
+        positions.stands(tail.state, tail.end, position.offsets.get(index, 0), position.epoch, versioned=versioned).answer
+        for index, tail in end.tails.items()
     }
     return next(answer for answer in (SNAPSHOT, DIVERGING, VALID) if answer in answers)
 

@@ -55,7 +55,7 @@ def validate(log: TopicLog, end: LogEnd, position: Position, snapshots: Snapshot
         OffsetOutOfRange: an offset below 0.
     """
     _require_fitting(log, end, position)
-    found = {index: positions.stands(tail.state, tail.end, position.offsets[index], position.epoch) for index, tail in end.tails.items()}
+    found = {index: _stands(log, position, index, end) for index in end.tails}
     if any(one.answer == SNAPSHOT for one in found.values()):
         return _said(log, Answer(SNAPSHOT, snapshot=next(reversed(usable(end, snapshots)), None)))
     if any(one.answer == DIVERGING for one in found.values()):
@@ -89,7 +89,7 @@ def require_valid(log: TopicLog, end: LogEnd, position: Position, snapshots: Sna
             expected=found.position.to_dict(), actual=position.to_dict(), partition=index, offset=back[index], epoch=end.epoch,
         )  # fmt: skip
     if found.answer == SNAPSHOT:
-        index = next(index for index, tail in sorted(end.tails.items()) if _needs_snapshot(position, index, end))
+        index = next(index for index, tail in sorted(end.tails.items()) if _stands(log, position, index, end).answer == SNAPSHOT)
         place = None if found.ends is None else SnapshotPlace(found.epoch or 0, found.ends, version=found.version, id=found.snapshot)
         raise _out_of_range(log, end, index, position.offsets[index], place)
 
@@ -120,9 +120,9 @@ def usable(end: LogEnd, snapshots: Snapshots) -> list[SnapshotPlace]:
     return positions.usable({index: tail.state for index, tail in end.tails.items()}, end.ends(), snapshots())
 
 
-def _needs_snapshot(position: Position, index: int, end: LogEnd) -> bool:
+def _stands(log: TopicLog, position: Position, index: int, end: LogEnd) -> Answer:
     tail = end.tails[index]
-    return positions.stands(tail.state, tail.end, position.offsets[index], position.epoch).answer == SNAPSHOT
+    return positions.stands(tail.state, tail.end, position.offsets[index], position.epoch, versioned=log.rule.versioned)
 
 
 def _said(log: TopicLog, found: Answer) -> Validated:

@@ -88,7 +88,9 @@ class Cleaned:
     def read_on(self) -> int:
         """In partitions whose log tells everything from the reader's position on, it ends with the model's live rows. Returns how many those are."""
         tails = log_end(self.topic.log).tails
-        told = {index for index, tail in tails.items() if not missed(tail.state, self.position[index])}
+        told = {
+            index for index, tail in tails.items() if not missed(tail.state, self.position[index], versioned=self.topic.log.rule.versioned)
+        }
         log = topics.log(self.topic.read().filter(F.col("partition").isin(sorted(told))))
         behind = {index: [one for one in records if one[0] >= self.position[index]] for index, records in log.items()}
         apply(self.model, self.held, behind)

@@ -31,7 +31,7 @@ def test_who_can_read_on_now_and_could_not_any_more_holds_the_log() -> None:
         SnapshotPlace(0, {0: 5, 1: 3}, "new", 2),
         SnapshotPlace(0, {0: 4, 1: 2}, "gone", 0),
     ]
-    found = blockers(states, {0: 9, 1: 9}, starts, Held([], kept, readers))
+    found = blockers(states, {0: 9, 1: 9}, starts, Held([], kept, readers), versioned=False)
 
     assert [text.split(" is ")[0] for text in found] == [
         "the group behind", "the group at the start", "the snapshot old (epoch 0, end offsets 0: 4, 1: 3)",
@@ -43,7 +43,7 @@ def test_a_reader_that_a_restore_cut_off_holds_the_log_from_where_it_goes_back_t
     readers = [reader(group, offset) for group, offset in (("ahead", 8), ("back before", 5), ("behind", 2))]
 
     def found(start: int) -> list[str]:
-        return blockers(states, {0: 9}, {0: start}, Held([], [], readers))
+        return blockers(states, {0: 9}, {0: start}, Held([], [], readers), versioned=False)
 
     ahead, before, behind = (
         "the group ahead is at offset 8 of partition 0, and has to go back to 5",
@@ -57,7 +57,7 @@ def test_a_reader_that_a_restore_cut_off_holds_the_log_from_where_it_goes_back_t
         ahead, [False, True, False], [False, False, True],
     )  # fmt: skip
     moved = {0: state(epochs=((0, 0), (1, 5)), start=6)}
-    assert blockers(moved, {0: 9}, {0: 9}, Held([], [], readers)) == [], (
+    assert blockers(moved, {0: 9}, {0: 9}, Held([], [], readers), versioned=False) == [], (
         "the log has left what it would go back to: it loads a snapshot anyway"
     )
 
@@ -66,7 +66,7 @@ def test_a_kept_snapshot_of_a_history_that_was_cut_off_needs_nothing_of_the_log(
     """The log does not go on from it: after a restore to 5 what lies behind its end are other records."""
     states = {0: state(epochs=((0, 0), (1, 5)))}
     before, after = SnapshotPlace(0, {0: 4}, "before", 1, "0@4"), SnapshotPlace(0, {0: 7}, "after", 2, "0@7")
-    found = blockers(states, {0: 9}, {0: 9}, Held([], [before, after], []))
+    found = blockers(states, {0: 9}, {0: 9}, Held([], [before, after], []), versioned=False)
     assert [one.split(" (")[0] for one in found] == ["the snapshot before"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 
 import pytest
@@ -19,9 +20,11 @@ from lakelog.model.positions import (
     fetch,
     next_ends,
     on_history,
-    stands,
     usable,
 )
+from lakelog.model.positions import stands as stands_under
+
+stands = functools.partial(stands_under, versioned=False)
 
 
 def state(
@@ -81,6 +84,16 @@ def test_a_reader_below_the_start_or_an_expired_delete_loads_a_snapshot_and_one_
 
     assert [stands(cut, 9, offset, 0).answer for offset in (0, 4, 5, 9)] == [SNAPSHOT, SNAPSHOT, VALID, VALID]
     assert [stands(expired, 9, offset, 0).answer for offset in (0, 1, 4, 5, 9)] == [VALID, SNAPSHOT, SNAPSHOT, VALID, VALID]
+    assert fetch(expired, 9, 0, 0, lambda: []) == Answer(VALID), "by the letter of KIP-630"
+
+
+def test_where_versions_are_compared_a_reader_at_the_very_beginning_is_not_told_of_an_expired_delete_either() -> None:
+    """A record that came later and is older than the delete is still there, as if it were the latest of its key."""
+    expired, emptied = state(deletes_from=5), state(epochs=((1, 0),), deletes_from=5)
+
+    assert [stands_under(expired, 9, offset, 0, versioned=True).answer for offset in (0, 4, 5)] == [SNAPSHOT, SNAPSHOT, VALID]
+    assert stands_under(emptied, 9, 2, 0, versioned=True) == Answer(SNAPSHOT), "where it would go back to does not tell it either"
+    assert stands_under(state(), 9, 0, 0, versioned=True) == Answer(VALID)
 
 
 def test_a_snapshot_will_do_from_whose_end_the_log_tells_everything() -> None:

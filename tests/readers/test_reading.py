@@ -162,3 +162,25 @@ def test_a_log_changed_by_hand_and_repaired_sends_readers_back_to_where_it_parte
     assert [row[2] for row in seen(topic.read(since=back).records)] == ["d", "e", "f"]
     assert [row[2] for row in seen(topic.read(since=before).records)] == ["d", "e", "f"], "who had read no more goes on"
     assert topic.fetch(0, 3, 0).to_dict() == {**topic.fetch(0, 3, 0).to_dict(), "answer": "DIVERGING", "offset": 1, "epoch": 0}
+
+
+@pytest.mark.long
+def test_a_reader_from_the_start_is_told_to_bootstrap_where_a_late_record_lies_behind_an_expired_delete(lake: Lake, clock: Clock) -> None:
+    """Alone in the log it looks like the latest of its key: that it lost, only the latest table tells."""
+    topic = orders(lake, 1, **{"compaction.strategy": "timestamp", "delete.retention.ms": 0})
+    put(topic, (0, "a", None), timestamp=20)
+    put(topic, (0, "b", "1"), timestamp=20)
+    topic.roll()
+    start = topic.start()
+    assert seen(topic.read(since=start).records) == [(0, 0, "a", None), (0, 1, "b", "1")]
+    for _ in range(2):
+        topic.clean(force=True)
+        clock.tick(1)
+    put(topic, (0, "a", "late"), timestamp=5)
+    assert topic.merge().late_after_delete == 1
+    for call in (lambda: topic.read(since=start), lambda: next(iter(topic.follow(start))), lambda: topic.commit("g", start)):
+        with pytest.raises(OffsetOutOfRange, match=r"deletes below 1 have left it: one may have been missed\. Bootstrap"):
+            call()
+    begin = topic.bootstrap()
+    assert [row["key"] for row in begin.latest.collect()] == ["b"]
+    assert seen(topic.read(since=begin.position).records) == []
