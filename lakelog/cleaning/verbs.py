@@ -19,7 +19,6 @@ from lakelog.log.tail import LogEnd, log_end
 from lakelog.model.config import SETTINGS, TopicConfig
 from lakelog.model.topic_log import TopicLog
 from lakelog.operations import erase as operation
-from lakelog.operations.erase import Target
 from lakelog.operations.truncate import Held
 from lakelog.results import Merged, SnapshotDeleted
 from lakelog.snapshots import keeping
@@ -230,16 +229,16 @@ class CleaningVerbs:
 
         Raises:
             InvalidRequest: the key is none of the topic's type.
-            Damaged: the latest table is not as lakelog left it, or was brought back by hand to before what the log still tells. Nothing was erased.
+            Damaged: the latest table is not as lakelog left it or older than what the log tells, or a snapshot cannot be read. Nothing was erased.
             Refused: the ordering rule is not the one silver was made under (RULE_CHANGED): merge with ``rebuild`` first, it needs the whole log.
             Conflict: other writers were first again and again. What was begun is finished by the next writing command.
 
         Cost: the key column of all tables and of their old files is read once before and once after; the files that hold the key are written again,
-        snapshots that hold it copied. Appends wait meanwhile. Then `expire_snapshots`, and VACUUM of the topic's tables, verdicts and runs.
+        snapshots that hold it read as a whole and copied. Appends wait meanwhile. Then `expire_snapshots`, and VACUUM of all these tables.
         """
         end = self._end_for(dry_run=dry_run)
         wanted = named(self.spark, key, self.log.types.key)
-        target = Target.of(self.log, wanted)
+        target = operation.Target.of(self.log, wanted)
         found = operation.find(self.log, target)
         if dry_run:
             return receipt(self.log, wanted, target, found, dry_run=True, now=self.clock())

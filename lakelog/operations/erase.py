@@ -18,7 +18,7 @@ from typing import Any
 
 from lakelog.delta import frames, past, table_properties, tables
 from lakelog.delta.statement import interpreted
-from lakelog.errors import Conflict, NotFound
+from lakelog.errors import Conflict
 from lakelog.inputs.keys import NamedKey
 from lakelog.latest import erased, merge, upsert
 from lakelog.latest.erased import Erasure, digest_sql, text_digest
@@ -104,7 +104,11 @@ class Found:
 
 
 def find(log: TopicLog, target: Target) -> Found:
-    """Look for a key everywhere. Cost: the keys of the log, silver, quarantine and of each named snapshot or copy are read once."""
+    """Look for a key everywhere. Cost: the keys of log, silver, quarantine and each named snapshot or copy are read once, holders as a whole.
+
+    Raises:
+        Damaged: a snapshot that holds it cannot be read as a whole: begun, an erasure that has to copy it could not be finished.
+    """
     from pyspark.sql import functions as F
 
     hit = F.expr(f"{digest_sql(log.uuid, log.types.key)} = '{target.digest}'")
@@ -120,7 +124,10 @@ def find(log: TopicLog, target: Target) -> Found:
                 tables.read(log.spark, log.quarantine), held=F.when(hit, 1).otherwise(0), unread=F.when(unread, 1).otherwise(0)
             )
     quoting = quotes.find(log, target.quoted)
-    shots = tuple(sorted(one.name or one.id.text for one in _holding(log, target)))
+    holding = _holding(log, target)
+    for one in holding:
+        point.require_whole(log, one)
+    shots = tuple(sorted(one.name or one.id.text for one in holding))
     return Found(records, held["held"], held["live"], aside["held"], len(quoting.verdicts), len(quoting.runs), shots, aside["unread"])
 
 
@@ -143,14 +150,7 @@ def _holding(log: TopicLog, target: Target) -> list[Entry]:
     for one in entries:
         place = (one.version, one.copy)
         if place not in known:
-            try:
-                rows = point.stored(log, point.of(log, one))
-            except NotFound:
-                # It is lost: its version of silver is no more, or is that of a latest table made anew. Nobody can read the key from it.
-                known[place] = False
-                continue
-            with tables.door(log.silver):
-                known[place] = not rows.filter(f"bucket >= 0 AND {digest_sql(log.uuid, log.types.key)} = '{target.digest}'").isEmpty()
+            known[place] = point.holds(log, one, f"bucket >= 0 AND {digest_sql(log.uuid, log.types.key)} = '{target.digest}'")
     return [one for one in entries if known[(one.version, one.copy)]]
 
 
@@ -194,6 +194,7 @@ def _snapshots(log: TopicLog, target: Target) -> None:
 
     Raises:
         Conflict: the registry changed again and again.
+        Damaged: one cannot be read; it can be deleted all the same.
     """
     made: dict[tuple[int, str | None], str] = {}
     for _ in range(ATTEMPTS):
@@ -203,7 +204,8 @@ def _snapshots(log: TopicLog, target: Target) -> None:
             if place not in made:
                 made[place] = maintain.copy_name(f"{one.uuid} {one.id.text} {one.version} {one.copy} {target.digest}")
             # It may be in another table, or of another state, or gone by now: looked at again.
-            stale |= not maintain.own_table(log, one, made[place])
+            with point.naming(log, one):
+                stale |= not maintain.own_table(log, one, made[place])
         if not stale:
             break
     else:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from lakelog.delta import past, tables
 from lakelog.delta.location import on_this_disk
-from lakelog.errors import NotFound
+from lakelog.errors import Damaged, NotFound
 from lakelog.latest import silver
 from lakelog.latest.progress import CONTROL_BUCKET
 from lakelog.model.names import TableRef
@@ -139,6 +140,52 @@ def require_files(log: TopicLog, rows: DataFrame, version: int) -> None:
         path = re.sub(r"^file:(//)?(?=/)", "", address)
         if path.startswith("/") and not os.path.exists(unquote(path)):
             raise NotFound(f"{log.silver}: files of version {version} were removed.", name="SNAPSHOT_NOT_FOUND")
+
+
+def holds(log: TopicLog, entry: Entry, condition: str) -> bool:
+    """Whether a snapshot has rows for which a condition of SQL holds.
+
+    One that is lost has none: its version of silver is no more, or is that of a latest table made anew, and nobody can read anything from it.
+
+    Raises:
+        Damaged: naming the snapshot: a file of it is missing or broken.
+    """
+    try:
+        held = stored(log, of(log, entry))
+    except NotFound:
+        return False
+    with naming(log, entry):
+        return not held.filter(condition).isEmpty()
+
+
+def require_whole(log: TopicLog, entry: Entry) -> None:
+    """Refuse a snapshot that cannot be copied.
+
+    Raises:
+        Damaged: as `holds`.
+
+    Cost: all of its rows and columns are read once.
+    """
+    with naming(log, entry):
+        stored(log, of(log, entry)).write.format("noop").mode("overwrite").save()
+
+
+@contextlib.contextmanager
+def naming(log: TopicLog, entry: Entry) -> Iterator[None]:
+    """Errors about files of a snapshot name it, with the remedy.
+
+    Raises:
+        Damaged: in their place.
+    """
+    try:
+        with tables.door(log.silver):
+            yield
+    except (Damaged, NotFound) as error:
+        name = entry.name or entry.id.text
+        raise Damaged(
+            f"{log.name}: the snapshot {name} cannot be read as a whole. Bring its files back, or delete it (delete_snapshot), then try again."
+            f" The error: {error}", snapshot=name,
+        ) from error  # fmt: skip
 
 
 def require_same(topic: str, entry: Entry, held: Sequence[Mapping[str, Any]]) -> None:

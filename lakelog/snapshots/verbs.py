@@ -14,7 +14,7 @@ from lakelog.log.notes import WHOLE_HISTORY, foreign_commits, since_repair
 from lakelog.log.state import require_writable
 from lakelog.log.tail import LogEnd, log_end, true_end
 from lakelog.model import positions
-from lakelog.model.log_state import RESTORE
+from lakelog.model.log_state import ERASE, RESTORE
 from lakelog.model.snapshot_id import Keep, expired, keep_ms
 from lakelog.model.topic_log import TopicLog
 from lakelog.results import Maintained, Merged, Restored, Snapshot, SnapshotDeleted
@@ -135,8 +135,10 @@ class SnapshotVerbs:
         """
         self.refresh()
         entry = point.named(self.log, name) if isinstance(name, str) else point.same(self.log, name)
-        # A restore that was cut off may need it.
-        end = log_end(self.log) if dry_run else self._ready()
+        end = log_end(self.log)
+        # A restore that was cut off may need it; an erasure needs none, and cannot be finished while it has to copy one that cannot be read.
+        if not dry_run and (end.intent is None or end.intent.operation != ERASE):
+            end = self._ready()
         warning = self._stands_on(entry, end)
         if not dry_run:
             self._remove([entry])

@@ -13,11 +13,12 @@ from pyspark.sql.types import StringType
 
 from lakelog import Lake, Topic
 from lakelog.delta import tables
-from lakelog.errors import GateFailed, InvalidRequest, OffsetOutOfRange, Refused
+from lakelog.errors import GateFailed, InvalidRequest, LakelogError, OffsetOutOfRange, Refused
 from lakelog.latest import erased
 from lakelog.model.names import TableRef
 from lakelog.operations import erase, quotes
 from lakelog.running.run import run
+from lakelog.snapshots import point
 from tests.conftest import Clock
 from tests.interleaving import late
 from tests.quality.folders import rows, stock, write
@@ -293,3 +294,31 @@ def test_an_erasure_is_complete_once_the_retention_of_the_old_files_is_over(lake
     assert files_with(lake, "bob") == set() and files_with(lake, "eve") >= {"bronze", "silver"}
     assert people(topic) == {"ann": "a2", "eve": "e1"}
     assert topic.verify().problems == []
+
+
+@pytest.mark.long
+def test_a_snapshot_that_cannot_be_copied_stops_an_erasure_before_it_begins(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its file with the key is there, another one is not. Begun all the same, the erasure is finished once the snapshot is deleted."""
+    topic = lake.create_topic("people", key="STRING", value="mail STRING")
+    for key, mail in {"ann": "".join(map(str, range(9000))), "bob": "b1"}.items():
+        append(topic, **{key: mail})
+        topic.merge()
+    (old,) = tables.read(lake.spark, topic.silver).filter("key = 'bob'").select("_metadata.file_path").collect()
+    topic.snapshot("s", keep="90 days")
+    append(topic, ann="a2", bob="b2")
+    topic.merge()
+    Path(old["file_path"].removeprefix("file:")).unlink()
+
+    with pytest.raises(LakelogError) as refused:
+        topic.erase("ann")
+    assert topic.status().intent is None
+    append(topic, ann="a3")
+    assert "the snapshot s cannot be read as a whole" in str(refused.value) and "delete_snapshot" in str(refused.value)
+
+    monkeypatch.setattr(point, "require_whole", lambda log, entry: None)
+    with pytest.raises(LakelogError, match="the snapshot s cannot be read"):
+        topic.erase("ann")
+    assert topic.status().intent == "erase"
+    topic.delete_snapshot("s")
+    assert set(topic.erase("ann").removed.values()) == {0}
+    assert (people(topic), topic.status().intent) == ({"bob": "b2"}, None)
