@@ -73,7 +73,7 @@ def look(topic: Topic, source: KafkaSource) -> Position:
     unknown = [index for index in ends if index not in at]
     # After a restore to before a source's first messages it begins where it did then, not at what the source still holds.
     begun = offsets.begun(withdrawn.told(topic.log, source.identity)) if unknown and epoch else {}
-    firsts = {index: begun[index] for index in unknown if index in begun}
+    firsts = offsets.beginnings(unknown, at, begun)
     if offsets.beyond({**at, **firsts}, ends):
         # Another process may have taken what came since it was asked where the source ends.
         ends = kafka.ends(topic.spark, connection)

@@ -130,6 +130,20 @@ def begun(withdrawn: Iterable[Mapping[str, Any]]) -> dict[int, int]:
     return found
 
 
+def beginnings(unknown: Iterable[int], at: Offsets, begun: Offsets) -> dict[int, int]:
+    """Where partitions begin of which nothing was taken yet, as far as that is known: others at the first message that the source holds.
+
+    Args:
+        unknown: the partitions.
+        at: where the others stand, by the ledger.
+        begun: as `begun` tells.
+
+    Gives: those of ``begun`` where they did. The others at 0 where the source was taken from before: they were added since, and what the source
+    has removed of them is missed when it is read.
+    """
+    return {index: begun.get(index, 0) for index in unknown if index in begun or at or begun}
+
+
 def taken(entries: Mapping[str, Entry]) -> dict[int, int]:
     """Up to which offsets a source's messages are in the log, by the ledger; empty where none are."""
     found: dict[int, int] = {}

@@ -45,6 +45,14 @@ def create(broker: Broker, name: str, partitions: int = 1, **settings: Any) -> N
         client.create_topics([NewTopic(name, partitions, 1, topic_configs=topic_configs)])
 
 
+def widen(broker: Broker, name: str, partitions: int) -> None:
+    """Add partitions to a topic, up to so many in all."""
+    from kafka.admin import NewPartitions
+
+    with admin(broker) as client:
+        client.create_partitions({name: NewPartitions(partitions)})
+
+
 def delete(broker: Broker, name: str) -> None:
     """Delete a topic, and wait until it is gone."""
     with admin(broker) as client:

@@ -7,6 +7,7 @@ import io
 import json
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,10 +17,12 @@ from lakelog.delta import kafka
 from lakelog.delta.kafka import Connection
 from lakelog.errors import Conflict
 from lakelog.formats import avro
+from lakelog.log import ledger
 from lakelog.log.ledger import Entry
 from lakelog.model.log_state import PartitionState
 from lakelog.model.mirroring import Mirrored, require_writer
 from lakelog.model.segments import Share, Tail
+from lakelog.sources import kafka as of_kafka
 from lakelog.sources import offsets, secrets
 from lakelog.sources.configured import of_name, parsed
 from lakelog.sources.kafka_source import KafkaSource, of_uri
@@ -141,6 +144,30 @@ def test_steps_reach_the_end_and_stop() -> None:
     assert step is not None and (step.spans, step.read) == ({0: (3, 12)}, {0: (9, 12)})
     step = offsets.next_step(accepted, {0: 3}, {0: 8})
     assert step is not None and (step.spans, step.read) == ({0: (3, 8)}, {})
+
+
+def test_a_partition_that_was_added_begins_at_0() -> None:
+    """Of it the source may have removed messages already; where it is read from 0 that is found, and named."""
+    assert offsets.beginnings([1, 3], {0: 5, 2: 7}, {}) == {1: 0, 3: 0}
+    assert offsets.beginnings([1, 3], {0: 5, 2: 7}, {3: 40}) == {1: 0, 3: 40}, "a restore took back its first messages"
+    assert offsets.beginnings([0, 1], {}, {0: 9}) == {0: 9, 1: 0}, "a restore took back the first messages of all that there was"
+    assert offsets.beginnings([0, 1], {}, {}) == {}, "nothing was taken yet: what the source removed before is not missed"
+
+
+@pytest.mark.parametrize(("taken", "starts"), [({}, {0: 40, 1: 40}), ({"0": 90}, {0: 90, 1: 0})])
+def test_a_look_asks_for_first_records_only_where_nothing_was_taken(
+    monkeypatch: pytest.MonkeyPatch, taken: dict[str, int], starts: dict[int, int]
+) -> None:
+    entries = {"start": Entry("start", 0, "", more={"to": taken, "from": taken})} if taken else {}
+    monkeypatch.setattr(kafka, "ends", lambda *given: {0: 100, 1: 100})
+    monkeypatch.setattr(kafka, "firsts", lambda spark, connection, partitions, until: dict.fromkeys(partitions, 40))
+    monkeypatch.setattr(of_kafka, "log_end", lambda log: SimpleNamespace(epoch=0))
+    monkeypatch.setattr(ledger, "entries", lambda log, source: entries)
+    position = of_kafka.look(SimpleNamespace(name="orders", spark=None, log=None), SOURCE)  # type: ignore[arg-type]
+    assert (position.at, position.known) == (starts, {int(index): offset for index, offset in taken.items()})
+    # What may be missing is said, and not read.
+    step = offsets.next_step(dataclasses.replace(SOURCE, starting_offsets={1: 60}), position.at, position.ends)
+    assert step is not None and step.read[1] == (60, 100)
 
 
 def test_the_ledger_names_a_step_by_what_it_follows_on() -> None:
