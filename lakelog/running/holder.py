@@ -1,4 +1,4 @@
-"""The process that holds a lease: where it runs, and whether it is certainly gone. Values of the operating system; no I/O on tables."""
+"""The process that holds a lease: where it runs, whether it is certainly gone, or certainly there. Values of the operating system; no I/O on tables."""
 
 from __future__ import annotations
 
@@ -46,6 +46,12 @@ class Holder:
             return False
         started = _started(self.pid)
         return not _is_there(self.pid) if started is None else started != self.started
+
+    def is_beside(self) -> bool:
+        """Whether it is another process of this machine that certainly runs still."""
+        if not (self.machine and self.started) or self.machine != _machine() or self.pid == os.getpid():
+            return False
+        return _started(self.pid) == self.started
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}"

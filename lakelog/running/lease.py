@@ -1,9 +1,10 @@
 """The lease of a run: one run of a topic at a time, as a courtesy to whoever reads the reports. What decides about tables is Delta's conflict.
 
 A lease is a row of the lake's table of runs (verb ``lease``): whose run, since when, until when, and a number that rises by one with each run. It
-is over when the run's own row is there, which every run writes at its end, whatever became of it; when its time is over; or when its process is
-gone from this machine, as after ``kill -9``. The next run then takes the next number. A run that goes on longer prolongs its lease, and stops
-at its next step where another has taken the next number meanwhile.
+is over when the run's own row is there, which every run writes at its end, whatever became of it; when its time is over, unless its process is
+another one of this machine that is still there; or when its process is gone from this machine, as after ``kill -9``. The next run then takes
+the next number. A run that goes on longer prolongs its lease (within a step keeper.py does), and stops at its next step where another has taken
+the next number meanwhile.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 VERB = "lease"
 # For how long a lease holds; it is prolonged when half of that is over.
 LEASE_MS = 30 * 60_000
+# For how long beyond that it is believed of a process that is there, and prolonged within one step: later it hangs.
+THERE_MS = 6 * 60 * 60_000
 ATTEMPTS = 20
 # Seconds between two looks of a run that waits.
 PAUSE = 5.0
@@ -51,7 +54,9 @@ class Lease:
 
     def is_live(self, now: int) -> bool:
         """Whether others are to wait for it. One that begins in the future is of a clock that is wrong, and nobody waits for that."""
-        return not self.ended and self.since <= now + LEASE_MS and self.until > now and not self.holder.is_gone()
+        if self.ended or self.since > now + LEASE_MS or self.holder.is_gone():
+            return False
+        return self.until > now or (self.until + THERE_MS > now and self.holder.is_beside())
 
     def told(self) -> dict[str, Any]:
         """What an error says of it."""
@@ -89,7 +94,7 @@ def acquire(
     for _ in range(ATTEMPTS):
         while (last := newest(lake.spark, table_of(lake.root), topic)) is not None and last.is_live(lake.clock()):
             if time.monotonic() >= until:
-                raise _held(last, waited=wait_ms > 0)
+                raise under_way(last, lake.clock(), waited=wait_ms > 0)
             if not waiting:
                 tell(f"{topic}: waiting for {last.holder}, which runs it since {as_datetime(last.since):%Y-%m-%d %H:%M:%S} UTC")
             waiting = True
@@ -175,10 +180,15 @@ def table_of(root: str) -> TableRef:
     return TableRef.of(root, "_lakelog", "runs")
 
 
-def _held(last: Lease, *, waited: bool) -> Conflict:
+def under_way(last: Lease, now: int, *, waited: bool) -> Conflict:
+    """The refusal of a run while another one holds the lease."""
     since, until = (f"{as_datetime(ms):%Y-%m-%d %H:%M:%S} UTC" for ms in (last.since, last.until))
-    remedy = "Run again later." if waited else "Run again later, or let this one wait (wait_ms=600_000)."
+    if last.until > now:
+        term, remedy = f"until {until} if it does not prolong it", ""
+    else:
+        term, remedy = f"prolonged it until {until}, and its process is still there", " If it hangs, end it."
+    again = "Run again later." if waited else "Run again later, or let this one wait (wait_ms=600_000)."
     return Conflict(
-        f"{last.topic}: another run is under way: {last.holder} holds lease {last.number} since {since}, until {until} if it does not prolong it."
-        f" Nothing was done. {remedy}", name=NAME, **last.told(),
+        f"{last.topic}: another run is under way: {last.holder} holds lease {last.number} since {since}, {term}. Nothing was done. {again}{remedy}",
+        name=NAME, **last.told(),
     )  # fmt: skip

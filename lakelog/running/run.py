@@ -19,7 +19,7 @@ from typing import Any
 from lakelog.errors import LakelogError
 from lakelog.lake.lake import Lake
 from lakelog.model.records import as_datetime
-from lakelog.running import lease, report_files, runs
+from lakelog.running import keeper, lease, report_files, runs
 from lakelog.running.interrupt import Signals
 from lakelog.running.lease import LEASE_MS, Lease
 from lakelog.running.provenance import configuration, place, versions
@@ -184,7 +184,7 @@ def _steps(
         done = Outcome(FAILED)
         try:
             course.lease = lease.prolonged(lake, course.lease, lease_ms=lease_ms)
-            with watcher.during(step) as tell:
+            with keeper.kept(lake, course.lease, lease_ms=lease_ms), watcher.during(step) as tell:
                 done = do(work, _prolonging(lake, course, tell, lease_ms))
         except BaseException as error:
             if signals.session_ended() or not isinstance(error, Exception):

@@ -1,7 +1,7 @@
 """The lake's table of runs: ``_lakelog/runs`` (in a catalog ``lakelog_runs``), a row per run, whether it succeeded or not.
 
-Those of ``verb`` run are runs; lease.py writes those of ``verb`` lease. The rows are bookkeeping: where one cannot be written, the run's own result
-stands, and its report says why there is no row.
+Those of ``verb`` run are runs; lease.py and keeper.py write those of ``verb`` lease. The rows are bookkeeping: where one cannot be written, the run's
+own result stands, and its report says why there is no row.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import frames, tables
 from lakelog.delta.lock import LOCKED, held
@@ -76,7 +76,7 @@ def _by_delta_rs(table: TableRef, made: Run) -> None:
     with held(None, table):
         known = native.Table(table).records(f"SELECT count(*) AS n FROM t WHERE verb = '{VERB}' AND run_id = '{made.run}'")  # noqa: S608
         if not known[0]["n"]:
-            native.append(table, _arrow(made))
+            native.append(table, arrow(_row(made)))
 
 
 def _in_time(write: Callable[[], None]) -> None:
@@ -99,16 +99,17 @@ def _in_time(write: Callable[[], None]) -> None:
         raise NotReady(f"the lake did not answer within {PATIENCE:.0f} seconds")
 
 
-def _row(made: Run) -> tuple[object, ...]:
+def _row(made: Run) -> tuple[Any, ...]:
     error = None if made.error is None else str(made.error.get("error"))
     return (made.started_at, made.ended_at, made.run, VERB, made.topic, error, made.to_json())
 
 
-def _arrow(made: Run) -> pyarrow.Table:
+def arrow(row: tuple[Any, ...]) -> pyarrow.Table:
+    """A row of the table as delta-rs takes it."""
     import pyarrow
 
     kinds = {"TIMESTAMP": pyarrow.timestamp("us", "UTC"), "STRING": pyarrow.string()}
     columns = [column.strip().split(" ") for column in RUNS.split(",")]
     return pyarrow.table(
-        [[value] for value in _row(made)], schema=pyarrow.schema([(name, kinds[kind]) for name, kind in columns])
+        [[value] for value in row], schema=pyarrow.schema([(name, kinds[kind]) for name, kind in columns])
     )  # fmt: skip

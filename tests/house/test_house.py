@@ -18,7 +18,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "cli": ("doctor", "demo", "shell", "topics", "snapshots", "quality", "readers", "running", "records", "queries", "main"),
     "terminal": ("words", "settings", "named", "root", "failure", "input", "progress", "output", "told", "rows", "context"),
     "page": ("table_reader", "growth", "overview", "charts", "page"),
-    "running": ("interrupt", "steps", "report_files", "runs", "holder", "lease", "provenance", "run"),
+    "running": ("interrupt", "steps", "report_files", "runs", "holder", "lease", "keeper", "provenance", "run"),
     "sources": ("secrets", "kafka_source", "configured", "directory", "table", "offsets", "kafka", "streaming", "append"),
     "lake": ("query", "lake_table", "lake_topics", "lake_queries", "lake_snapshots", "lake_import", "lake"),
     "": ("latest_table", "reading", "retention", "writing", "topic", "commit_log"),

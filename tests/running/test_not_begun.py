@@ -157,6 +157,20 @@ def test_nobody_waits_for_a_lease_of_a_clock_that_is_far_ahead() -> None:
     assert not Lease("t", 1, "r", elsewhere, now + 86_400_000, now + 86_400_000 + LEASE_MS).is_live(now)
 
 
+def test_a_lease_outlives_its_time_while_its_process_is_there() -> None:
+    """A step may go on for longer than the lease holds, and nothing may prolong it meanwhile."""
+    here, now, parent = Holder.here(), 1_800_000_000_000, os.getppid()
+    beside = Holder(here.host, parent, here.machine, holder._started(parent) or "")
+
+    def is_live(held_by: Holder, over: int) -> bool:
+        return Lease("t", 1, "r", held_by, now - LEASE_MS - over, now - over).is_live(now)
+
+    assert is_live(beside, 60_000) and not is_live(beside, 86_400_000), "nobody waits for a process that hangs for a day"
+    assert not is_live(Holder("elsewhere", parent, "another machine", beside.started), 60_000)
+    assert not is_live(Holder(here.host, parent, here.machine, "1"), 60_000)
+    assert not is_live(here, 60_000), "this process is here for other reasons than a run that it began"
+
+
 SLOW = """
 import sys, time
 from lakelog.terminal.settings import Settings

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from lakelog import Lake
+from lakelog.running.lease import LEASE_MS, THERE_MS
 from lakelog.running.run import run
 from lakelog.sources import directory
 from lakelog.sources.configured import DirectorySource
@@ -112,7 +113,7 @@ def test_terminated_within_a_step(lake: Lake, place: dict[str, Any]) -> None:
 
 @pytest.mark.long
 def test_two_at_once(lake: Lake, place: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second is refused while the first holds the lease; where that is over, both run, and Delta's conflicts decide."""
+    """The second is refused while the first holds the lease; where that is long over, both run, and Delta's conflicts decide."""
     monkeypatch.setattr(directory, "BATCH_FILES", 1)
     topic = lake.create_topic("orders", key="STRING", value="STRING")
     names = [f"{number}.ndjson" for number in range(8)]
@@ -126,7 +127,7 @@ def test_two_at_once(lake: Lake, place: dict[str, Any], monkeypatch: pytest.Monk
             assert line, "it ended before"
         refused = run(now, "orders", [DirectorySource(str(place["in"]))])
         assert (refused.exit_code, refused.error["pid"]) == (75, other.pid)  # type: ignore[index]
-        later = Lake(lake.spark, lake.root, clock=lambda: now.clock() + 3_600_000)
+        later = Lake(lake.spark, lake.root, clock=lambda: now.clock() + LEASE_MS + THERE_MS + 60_000)
         other.stdin.write("go\n")
         other.stdin.flush()
         mine = run(later, "orders", [DirectorySource(str(place["in"]))])
