@@ -9,14 +9,21 @@ import logging
 import os
 import stat
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lakelog.delta.filesystem import filesystem
+from lakelog.delta.object_store import S3_SCHEMES
 from lakelog.errors import InvalidRequest, NotFound, NotReady
 from lakelog.inputs.identity import BLOCK
-from lakelog.model.names import local_path
+from lakelog.model.names import local_path, scheme_of
+
+if TYPE_CHECKING:
+    from pyarrow import fs
 
 # So much of a text file may be its first line.
 HEAD_MOST = 1 << 16
+# Stores without directories: one without files is not there.
+FLAT = (*S3_SCHEMES, "gs")
 # What a Delta table has, and a directory of files has not.
 LOG = "_delta_log"
 
@@ -42,8 +49,10 @@ class Content:
 def listed(directory: str, *, recursive: bool) -> list[File]:
     """The files of a directory, by name. Links to files are files; links to folders are not followed, so that no file is met twice.
 
+    On S3 and Google Cloud Storage what holds no files is an empty directory, whatever its name.
+
     Raises:
-        NotFound: there is no such directory.
+        NotFound: there is no such directory, or bucket.
         InvalidRequest: its file system cannot be opened, it is a Delta table, or a file's name is no text.
         NotReady: it cannot be listed.
     """
@@ -61,13 +70,27 @@ def _in_store(directory: str, recursive: bool) -> list[File]:
 
     system, path = filesystem(directory)
     path = path.rstrip("/")
-    if system.get_file_info(path or "/").type != fs.FileType.Directory:
+    kind = system.get_file_info(path or "/").type
+    if kind == fs.FileType.NotFound and scheme_of(directory) in FLAT and _has_bucket(system, path):
+        return []
+    if kind != fs.FileType.Directory:
         raise _missing(directory)
     found = system.get_file_info(fs.FileSelector(path or "/", recursive=recursive))
     if any(one.base_name == LOG for one in found):
         raise _table(directory)
     names = {one.path[len(path) :].lstrip("/"): one for one in found if one.type == fs.FileType.File}
     return [File(name, _below(directory, name), int(one.size), int(one.mtime_ns or 0)) for name, one in names.items()]
+
+
+def _has_bucket(system: fs.FileSystem, path: str) -> bool:
+    """Whether a path is one below a bucket that is there, as far as the store tells."""
+    from pyarrow import fs
+
+    bucket, _, below = path.partition("/")
+    try:
+        return bool(below) and system.get_file_info(bucket).type != fs.FileType.NotFound
+    except OSError:
+        return True
 
 
 def _on_this_machine(directory: str, path: str, recursive: bool) -> list[File]:

@@ -6,9 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from pyarrow import fs
 
 from lakelog.delta.filesystem import _as_uri
 from lakelog.errors import InvalidRequest, NotFound
+from lakelog.inputs import directory
 from lakelog.inputs.directory import content_of, is_still, listed
 from lakelog.inputs.identity import matched, of_files
 from lakelog.inputs.sources import readable
@@ -75,6 +77,35 @@ def test_what_is_no_directory_of_files(tmp_path: Path) -> None:
         pass
     with pytest.raises(InvalidRequest, match="no UTF-8 text"):
         listed(str(tmp_path / "in"), recursive=False)
+
+
+@pytest.mark.parametrize(("scheme", "is_flat"), [("s3", True), ("s3a", True), ("gs", True), ("hdfs", False), ("abfss", False)])
+def test_a_prefix_without_objects_is_an_empty_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str, is_flat: bool
+) -> None:
+    """On flat stores the directory goes with the last file that is removed from it."""
+    write(tmp_path, "bucket/other/a")
+    store = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+    monkeypatch.setattr(directory, "filesystem", lambda location: (store, location.partition("://")[2]))
+    assert [one.name for one in listed(f"{scheme}://bucket/other", recursive=True)] == ["a"]
+    if is_flat:
+        assert listed(f"{scheme}://bucket/in", recursive=True) == listed(f"{scheme}://bucket/in/", recursive=False) == []
+    for nowhere in ("nobucket", "nobucket/in", "bucket/other/a", *([] if is_flat else ["bucket/in"])):
+        with pytest.raises(NotFound, match="no such directory"):
+            listed(f"{scheme}://{nowhere}", recursive=True)
+
+
+def test_what_a_bucket_does_not_tell_of_itself_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who may list below a prefix may not be told of the bucket."""
+
+    class Store:
+        def get_file_info(self, path: str) -> fs.FileInfo:
+            if path == "bucket":
+                raise PermissionError("ACCESS_DENIED")
+            return fs.FileInfo(path, fs.FileType.NotFound)
+
+    monkeypatch.setattr(directory, "filesystem", lambda location: (Store(), "bucket/in"))
+    assert listed("s3a://bucket/in", recursive=True) == []
 
 
 def test_a_pattern_stands_for_the_files_that_it_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
