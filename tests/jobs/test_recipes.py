@@ -172,6 +172,7 @@ def test_cronjobs_run_one_at_a_time_with_parameters_the_jobs_take(tmp_path: Path
             spec = one["spec"]
             assert (spec["concurrencyPolicy"], spec["timeZone"]) == ("Forbid", "Etc/UTC")
             assert CRON.fullmatch(spec["schedule"]) and spec["startingDeadlineSeconds"] >= 10
+            assert spec["jobTemplate"]["spec"]["ttlSecondsAfterFinished"] == 86_400, "an alert on a Job that failed ends with it"
             (call,) = check_job(spec["jobTemplate"]["spec"])
             assert one["metadata"]["name"] == f"lakelog-{call.verb}-orders" and takes_all(call)
             verbs.append(call.verb)
@@ -196,6 +197,9 @@ def test_alerts_are_about_jobs_there_are() -> None:
         if not rule["alert"].startswith("SparkApplication"):
             pattern = re.search(r'=~"([^"]+)"', rule["expr"])
             assert pattern and any(re.fullmatch(pattern[1], name) for name in names)
+    # A pod that failed is no failure yet: a Job starts another one.
+    failed = next(rule["expr"] for rule in rules if rule["alert"] == "LakelogJobFailed")
+    assert failed.startswith("kube_job_failed{") and 'condition="true"' in failed
     assert [rule["alert"] for rule in rules] == [
         "LakelogJobFailed",
         "LakelogMergeIsLate",
