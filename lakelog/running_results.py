@@ -72,6 +72,7 @@ class Run(Result):
     sources. ``versions``: of lakelog, Spark, Delta and Python. ``before`` and ``after``: versions of bronze and silver, log end offsets. ``counts``:
     records and keys by what became of them; ``octets``: of the files taken, of the log before and after a clean. ``retries``: the step, and why
     it tried again. ``recorded``: whether the row was written, or why not. ``lease``: its number; None of a run that came to none.
+    ``config``: the lakelog.toml that was read; None where there was none, and of a run that could not begin.
     """
 
     run: str
@@ -93,6 +94,7 @@ class Run(Result):
     error: dict[str, Any] | None = None
     recorded: bool | str = False
     lease: int | None = None
+    config: str | None = None
 
     def step(self, name: str) -> Step | None:
         """A step by its name; None where the run did not come to it."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lakelog.running.run import Watcher
     from lakelog.running.steps import Tell
     from lakelog.running_results import Run, Step
-    from lakelog.sources.configured import Source
+    from lakelog.sources.configured import Lookup, Source
 
 From = Annotated[
     list[str] | None, typer.Option("--from", metavar="SOURCE", help="A directory, or kafka://HOST:PORT/TOPIC; else lakelog.toml's sources.")
@@ -90,30 +90,34 @@ def run(
         return in_cli(failure(error, call.signals.received), topic)
 
     try:
-        sources, lake, wait_ms = _begun(call, topic, source or [], report, metrics_file, wait)
+        sources, lake, wait_ms, lookup = _begun(call, topic, source or [], report, metrics_file, wait)
     except BaseException as error:
         call.signals.defer()
         root = _root(call)
         return _told(call, not_begun(root, topic, as_error(error), clock=system_clock, report=report, metrics=metrics_file))
     made = run_topic(
         lake, topic, sources, watcher=_watcher(call, lake, topic, quiet), signals=call.signals, as_error=as_error,
-        report=report, metrics=metrics_file, wait_ms=wait_ms,
+        report=report, metrics=metrics_file, wait_ms=wait_ms, lookup=lookup,
     )  # fmt: skip
     return _told(call, made)
 
 
 def _begun(
     call: Call, topic: str, directories: Sequence[str], report: Path | None, metrics: Path | None, wait: str | None
-) -> tuple[list[Source], Lake, int]:
-    """What a run needs before its first step: sources, the lake, how long to wait."""
+) -> tuple[list[Source], Lake, int, Lookup]:
+    """What a run needs before its first step: sources, the lake, how long to wait, where sources were looked for."""
     from lakelog.model.snapshot_id import keep_ms
     from lakelog.running import report_files
 
     report_files.require_writable("report=", report)
     report_files.require_writable("metrics=", metrics)
     wait_ms = keep_ms(wait, what="--wait") or 0
-    sources = sources_of(call.settings(), topic, directories, {}, needed=False)
-    return sources, call.lake([topic], writing=True, sources=sources), wait_ms
+    settings = call.settings()
+    sources = sources_of(settings, topic, directories, {}, needed=False)
+    lake = call.lake([topic], writing=True, sources=sources)
+    for sentence in settings.unknown_topics(lake):
+        output.say(f"Warning: {sentence}")
+    return sources, lake, wait_ms, settings.lookup(topic)
 
 
 def _root(call: Call) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import traceback
 from argparse import Namespace
 from collections.abc import Callable, Sequence
@@ -85,11 +86,15 @@ def _run(given: Namespace, signals: Signals) -> Outcome:
         sources = settings.sources.get(given.topic, ())
         lake = settings.reading(sources).open_lake()
         signals.started(lake.spark)
+        for sentence in settings.unknown_topics(lake):
+            sys.stderr.write(f"Warning: {sentence}\n")
     except BaseException as error:
         signals.defer()
         made = not_begun(root, given.topic, as_error(error), clock=system_clock, **files)
     else:
-        made = run(lake, given.topic, sources, signals=signals, as_error=as_error, wait_ms=wait_ms, **files)
+        made = run(
+            lake, given.topic, sources, signals=signals, as_error=as_error, wait_ms=wait_ms, lookup=settings.lookup(given.topic), **files
+        )
     said = made.error or {}
     return Outcome(made.to_json(), made.exit_code, str(said.get("error", "")), str(said.get("message", "")))
 

@@ -142,6 +142,16 @@ def entries(log: TopicLog, *source: str) -> dict[str, Entry]:
     return {one.name: one for one in sorted(found, key=lambda one: one.taken_ms)}
 
 
+def sources(log: TopicLog) -> list[str]:
+    """The sources of which the log holds entries, sorted. Cost: one small Spark query over the directories of all."""
+    from pyspark.sql import functions as F
+
+    rows = log_rows(log).filter((F.col("partition") == TOKEN_PARTITION) & F.col("segment").between(SEGMENTS, 2 * SEGMENTS - 1))
+    with tables.door(log.table), interpreted(log.spark):
+        found = rows.select(F.get_json_object("control", "$.source").alias("source")).distinct().collect()
+    return sorted(str(row["source"]) for row in found)
+
+
 def directory_of(source: str) -> int:
     """The directory of a source's entries: behind those of the tokens."""
     return SEGMENTS + int(hashlib.sha256(source.encode()).hexdigest()[:8], 16) % SEGMENTS

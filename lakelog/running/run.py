@@ -23,9 +23,9 @@ from lakelog.running import keeper, lease, report_files, runs
 from lakelog.running.interrupt import Signals
 from lakelog.running.lease import LEASE_MS, Lease
 from lakelog.running.provenance import configuration, place, versions
-from lakelog.running.steps import STEPS, Outcome, Tell, Work
+from lakelog.running.steps import NOWHERE, STEPS, Outcome, Tell, Work
 from lakelog.running_results import DONE, FAILED, INTERRUPTED, Run, Step
-from lakelog.sources.configured import Source
+from lakelog.sources.configured import Lookup, Source
 from lakelog.topic import Topic
 
 LOGGER = logging.getLogger("lakelog")
@@ -75,6 +75,7 @@ def run(
     metrics: str | PathLike[str] | None = None,
     wait_ms: int = 0,
     lease_ms: int = LEASE_MS,
+    lookup: Lookup = NOWHERE,
 ) -> Run:
     """Do what is due for a topic.
 
@@ -89,6 +90,7 @@ def run(
         metrics: a file that gets figures for node-exporter.
         wait_ms: for how long to wait where another run of the topic is under way; 0 is refused at once (Conflict, RUN_IN_PROGRESS).
         lease_ms: for how long others are to wait for this one, unless it prolongs that: a run that vanishes without a word holds up no longer.
+        lookup: where ``sources`` were looked for: where that says nothing of the topic, and its log was filled by some, the run is refused.
 
     Gives: the report, of a run that failed or was interrupted too: see its ``outcome``, ``exit_code`` and ``error``. A signal that comes when
     every step is done changes nothing any more.
@@ -106,7 +108,7 @@ def run(
     try:
         try:
             with _retries(course):
-                _steps(lake, name, sources, course, watcher, signals, identity, wait_ms=wait_ms, lease_ms=lease_ms)
+                _steps(lake, name, sources, course, watcher, signals, identity, lookup, wait_ms=wait_ms, lease_ms=lease_ms)
         finally:
             # What is left is to tell of it.
             signals.defer()
@@ -118,7 +120,7 @@ def run(
         identity, name, lake.root, outcome, 0 if error is None else error.exit_code, as_datetime(started), as_datetime(lake.clock()),
         round(time.monotonic() - begun, 3), course.configuration, versions(None if signals.session_ended() else lake), course.before, after,
         course.steps, course.counts, course.octets, course.retries, None if error is None else error.to_dict(), True,
-        None if course.lease is None else course.lease.number,
+        None if course.lease is None else course.lease.number, lookup.file,
     )  # fmt: skip
     recorded = runs.record(lake.root, made, None if signals.session_ended() else lake.spark)
     if isinstance(recorded, str) and signals.late is not None:
@@ -169,6 +171,7 @@ def _steps(
     watcher: Watcher,
     signals: Signals,
     run: str,
+    lookup: Lookup,
     *,
     wait_ms: int,
     lease_ms: int,
@@ -178,7 +181,7 @@ def _steps(
     course.lease = lease.acquire(lake, name, run, lease_ms=lease_ms, wait_ms=wait_ms, tell=watcher.waits)
     course.configuration = configuration(topic, sources)
     course.before = place(topic)
-    work = Work(topic, sources)
+    work = Work(topic, sources, lookup)
     for step, do in STEPS.items():
         course.step, begun = step, time.monotonic()
         done = Outcome(FAILED)

@@ -13,9 +13,12 @@ from lakelog.results import Merged
 from lakelog.running_results import DONE, FAILED, NOTHING, SKIPPED
 from lakelog.snapshots import take
 from lakelog.sources.append import append_from
-from lakelog.sources.configured import Source
+from lakelog.sources.configured import Lookup, Source
+from lakelog.sources.unconfigured import require_configured
 from lakelog.topic import Topic
 
+# Whoever names no sources in Python has none.
+NOWHERE = Lookup()
 Tell = Callable[[int, int], None]
 
 
@@ -37,12 +40,14 @@ class Work:
 
     topic: Topic
     sources: Sequence[Source]
+    lookup: Lookup = NOWHERE
     merged: Merged | None = None
 
 
 def append(work: Work, tell: Tell) -> Outcome:
     """Append what the sources hold."""
     if not work.sources:
+        require_configured(work.topic, work.lookup)
         return Outcome(SKIPPED, why="the topic has no sources")
     error: LakelogError | None = None
     try:

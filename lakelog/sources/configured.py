@@ -106,6 +106,18 @@ class TableSource:
 Source = DirectorySource | TableSource | KafkaSource
 
 
+@dataclass(frozen=True)
+class Lookup:
+    """Where a topic's sources were looked for.
+
+    ``file``: the lakelog.toml that was read, if there was one. ``missing``: why it says nothing of the topic, in words; None where it does, be it
+    that there are none, or where nothing was looked up.
+    """
+
+    file: str | None = None
+    missing: str | None = None
+
+
 def parsed(said: Any, *, where: str, folder: Any) -> tuple[Source, ...]:
     """The sources of a topic as ``lakelog.toml`` lists them: a text is a directory, a table of settings says more.
 

@@ -20,6 +20,7 @@ What the command line says goes before the environment (``LAKELOG_ROOT``, ``LAKE
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -28,10 +29,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakelog.delta.session import launched_session, local_session
-from lakelog.errors import InvalidConfig, InvalidRequest
+from lakelog.errors import InvalidConfig, InvalidRequest, LakelogError
 from lakelog.model.config import did_you_mean
 from lakelog.model.names import absolute_root
-from lakelog.sources.configured import Source, parsed
+from lakelog.sources.configured import Lookup, Source, parsed
 from lakelog.sources.kafka_source import KafkaSource
 
 if sys.version_info >= (3, 11):
@@ -78,6 +79,24 @@ class Settings:
     def reading(self, sources: Sequence[Source]) -> Settings:
         """The settings for a session that reads some sources."""
         return replace(self, kafka=self.kafka or any(isinstance(one, KafkaSource) for one in sources))
+
+    def lookup(self, topic: str) -> Lookup:
+        """Where the sources of a topic were looked for."""
+        if self.file is None:
+            return Lookup(None, f"no {FILE} was found in {Path.cwd()} or above.")
+        read = None if topic in self.sources else f"{self.file} was read, and has no [topics.{topic}].{did_you_mean(topic, self.sources)}"
+        return Lookup(str(self.file), read)
+
+    def unknown_topics(self, lake: Lake) -> list[str]:
+        """What is wrong with tables of topics that the lake does not have, in sentences. Cost: the lake's table is opened where there are any."""
+        known: list[str] = []
+        with contextlib.suppress(LakelogError):
+            known = lake.topics() if self.sources else []
+        if not known:
+            # Whoever opens a topic there is told.
+            return []
+        found = [name for name in self.sources if name not in known]
+        return [f"{self.file}: there is no topic {name} in {self.root}.{did_you_mean(name, known)}" for name in found]
 
     def open_session(self) -> SparkSession:
         """The session of Databricks or spark-submit where one of them started this process; else the running one, or a local one as the

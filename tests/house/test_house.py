@@ -19,7 +19,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "terminal": ("words", "settings", "named", "root", "failure", "input", "progress", "output", "told", "rows", "context"),
     "page": ("table_reader", "growth", "overview", "charts", "page"),
     "running": ("interrupt", "steps", "report_files", "runs", "holder", "lease", "keeper", "provenance", "run"),
-    "sources": ("secrets", "kafka_source", "configured", "directory", "table", "offsets", "kafka", "streaming", "append"),
+    "sources": ("secrets", "kafka_source", "configured", "directory", "table", "offsets", "kafka", "streaming", "append", "unconfigured"),
     "lake": ("query", "lake_table", "lake_topics", "lake_queries", "lake_snapshots", "lake_import", "lake"),
     "": ("latest_table", "reading", "retention", "writing", "topic", "commit_log"),
     "native": ("rows", "commits", "stores", "table", "log", "latest", "snapshots", "lag", "topic", "query"),
