@@ -9,7 +9,8 @@
     │   ├── InvalidRecords                INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE: a list by record
     │   └── NotReady                      NOT_READY: Java, the jars or an extra are missing
     ├── GateFailed                     3  no, expectations refused it: GATE_FAILED, GATE_BROKEN (one could not be evaluated)
-    ├── Refused                        4  read again first; carries ``expected`` and ``actual``: RULE_CHANGED, SOURCE_CHANGED, LOG_MIRRORED, …
+    ├── Refused                        4  read again first; carries ``expected`` and ``actual``: RULE_CHANGED, SOURCE_CHANGED, LOG_MIRRORED,
+    │   │                                 STREAM_REWOUND, …
     │   ├── ExpectedOffsetMismatch        EXPECTED_OFFSET_MISMATCH
     │   ├── VersionMismatch               VERSION_MISMATCH
     │   ├── FencedEpoch                   FENCED_EPOCH
