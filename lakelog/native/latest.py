@@ -76,6 +76,9 @@ def shown(table: Table, key: Kind, value: Kind, *, deleted: bool) -> Rows:
     """Silver's live rows, or its tombstones, as people see them: struct keys and values flattened, values in the type that the topic has now."""
     have, flat = table.schema, flat_columns(key, value)  # type: ignore[arg-type]
     sides = {"key": key, "value": value}
+    places = {name: f'"{column}"' for name, column in SHOWN.items()}
+    # A field that was added since is NULL in every row: it orders nothing.
+    places |= {name: _place(side, field) for name, side, field in flat if not field or field in have[side].dataType.names}
 
     def kind_of(side: str, field: str) -> Kind:
         return sides[side][field].dataType if field else sides[side]
@@ -83,7 +86,7 @@ def shown(table: Table, key: Kind, value: Kind, *, deleted: bool) -> Rows:
     def read(ordered: Sequence[str], most: int | None) -> Iterator[pyarrow.RecordBatch]:
         import pyarrow
 
-        by = ", ".join(f'"{SHOWN[name]}" ASC NULLS FIRST' for name in ordered)
+        by = ", ".join(f"{places[name]} ASC NULLS FIRST" for name in ordered if name in places)
         query = (
             f'SELECT key, value, partition, "offset", timestamp, version FROM t WHERE bucket > {CONTROL_BUCKET} AND control IS NULL'
             f" AND {'' if deleted else 'NOT '}tombstone{f' ORDER BY {by}' if by else ''}{'' if most is None else f' LIMIT {most}'}"
@@ -97,6 +100,11 @@ def shown(table: Table, key: Kind, value: Kind, *, deleted: bool) -> Rows:
 
     kinds = [(name, kind_of(side, field)) for name, side, field in flat]
     return Rows(struct([*kinds, *((name, have[column].dataType) for name, column in SHOWN.items())]), read)
+
+
+def _place(side: str, field: str) -> str:
+    """A key or value, or a field of it, in DataFusion's SQL."""
+    return f"get_field({side}, '{field.replace(chr(39), chr(39) * 2)}')" if field else side
 
 
 def _field(column: pyarrow.Array, index: int) -> pyarrow.Array:

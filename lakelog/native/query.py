@@ -13,7 +13,7 @@ from lakelog.latest import views
 from lakelog.model.kinds import struct
 from lakelog.model.point_in_time import At
 from lakelog.model.queries import TELLING, begun, refusal, without_comments_before
-from lakelog.native.rows import Rows, kind_of
+from lakelog.native.rows import Rows, in_order, kind_of
 from lakelog.native.topic import NativeTopic
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def asked(known: duckdb.DuckDBPyConnection, query: str, existing: Sequence[str])
         found = _answered(known, _only_asking(known, query))
 
     def read(ordered: Sequence[str], most: int | None) -> Iterator[pyarrow.RecordBatch]:
-        rows = found.sort_by([(name, "ascending") for name in ordered]) if ordered else found
+        rows = in_order(found, ordered)
         yield from (rows if most is None else rows.slice(0, most)).to_batches(max_chunksize=10_000)
 
     return Rows(struct([(field.name, kind_of(field.type)) for field in found.schema]), read)

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from lakelog.errors import InvalidRequest
 from lakelog.formats.arrow import as_pandas
+from lakelog.model.config import did_you_mean
 from lakelog.model.kinds import Kind, struct
 
 if TYPE_CHECKING:
@@ -51,8 +53,19 @@ class Rows:
         return replace(self, most=number if self.most is None else min(number, self.most))
 
     def orderBy(self, *columns: str) -> Rows:
-        """The rows in the order of columns, NULL first."""
-        return replace(self, ordered=columns)
+        """The rows in the order of columns, NULL first; where there is a `limit` already, the rows that it leaves.
+
+        Raises:
+            InvalidRequest: there is no such column, or its values have no order (STRUCT, MAP, ARRAY).
+        """
+        able = [field.name for field in self.schema.fields if not _is_nested(field.dataType)]
+        for name in columns:
+            if able.count(name) != 1:
+                hint = "" if name in self.columns else did_you_mean(name, able)
+                raise InvalidRequest(f"The rows cannot be ordered by {name}.{hint} Order by one or more of: {', '.join(able)}.")
+        if self.most is None:
+            return replace(self, ordered=columns)
+        return Rows(self.schema, self._sorted, columns)
 
     def collect(self) -> list[Record]:
         """The rows as tuples whose values have names too; a STRUCT is one, a MAP a dict."""
@@ -76,8 +89,7 @@ class Rows:
         batches = list(self._batches())
         if not batches:
             return pyarrow.table({field.name: pyarrow.array([], arrow_of(field.dataType)) for field in self.schema.fields})
-        found = pyarrow.Table.from_batches(batches)
-        return found.cast(pyarrow.schema([(field.name, plain_type(field.type)) for field in found.schema]))
+        return _plain(pyarrow.Table.from_batches(batches))
 
     def toPandas(self) -> pandas.DataFrame:
         """The rows as a pandas DataFrame, in the types of `Topic.to_pandas`."""
@@ -85,6 +97,15 @@ class Rows:
 
     def _batches(self) -> Iterator[pyarrow.RecordBatch]:
         return (batch for batch in self.read(self.ordered, self.most) if batch.num_rows)
+
+    def _sorted(self, ordered: Sequence[str], most: int | None) -> Iterator[pyarrow.RecordBatch]:
+        """A `Reader` of these rows, which are taken as they are first, and then put in order."""
+        import pyarrow
+
+        batches = list(self._batches())
+        if batches:
+            found = in_order(pyarrow.Table.from_batches(batches), ordered)
+            yield from (found if most is None else found.slice(0, most)).to_batches(max_chunksize=10_000)
 
 
 class Record(tuple):  # type: ignore[type-arg]
@@ -105,6 +126,24 @@ class Record(tuple):  # type: ignore[type-arg]
         return dict(zip(self.names, self, strict=True))
 
 
+def in_order(rows: pyarrow.Table, ordered: Sequence[str]) -> pyarrow.Table:
+    """Rows in the order of columns as Spark has it: NULL first, NaN after every other number."""
+    import pyarrow
+    from pyarrow import compute
+
+    if not ordered:
+        return rows
+    rows, keys = _plain(rows), []
+    for column in (rows.column(name) for name in ordered):
+        if not pyarrow.types.is_null(column.type):
+            # Arrow puts NULL and NaN at the same end; a column of its own says which rows are NULL.
+            keys += [compute.is_valid(column), column]
+    if not keys:
+        return rows
+    names = [str(place) for place in range(len(keys))]
+    return rows.take(compute.sort_indices(pyarrow.table(keys, names), sort_keys=[(name, "ascending") for name in names]))
+
+
 def kind_of(arrow: pyarrow.DataType) -> Kind:
     """A type of Arrow in Spark's words."""
     from pyarrow import types
@@ -120,6 +159,12 @@ def kind_of(arrow: pyarrow.DataType) -> Kind:
     if types.is_timestamp(arrow):
         return Kind("timestamp" if arrow.tz else "timestamp_ntz")
     return Kind(ATOMIC.get(str(arrow), str(arrow)))
+
+
+def _plain(rows: pyarrow.Table) -> pyarrow.Table:
+    import pyarrow
+
+    return rows.cast(pyarrow.schema([(field.name, plain_type(field.type)) for field in rows.schema]))
 
 
 def plain_type(arrow: pyarrow.DataType) -> pyarrow.DataType:
