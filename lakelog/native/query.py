@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from lakelog.errors import InvalidRequest, LakelogError, NotFound, NotReady, TopicNotFound
+from lakelog.errors import Damaged, InvalidConfig, InvalidRequest, LakelogError, NotFound, NotReady, TopicNotFound
 from lakelog.latest import views
 from lakelog.model.kinds import struct
 from lakelog.model.point_in_time import At
@@ -44,6 +44,8 @@ def connection() -> duckdb.DuckDBPyConnection:
 def ask(topics: Sequence[str], opened: Callable[[str], NativeTopic], query: str, at: At) -> Rows:
     """The rows of one query that knows the views of topics.
 
+    SHOW and DESCRIBE know the views of every topic without a row of them, but those of topics that are not named and cannot be read.
+
     Args:
         topics: all there are.
         opened: opens one.
@@ -62,18 +64,24 @@ def ask(topics: Sequence[str], opened: Callable[[str], NativeTopic], query: str,
     found, lacking = False, None
     for name in topics:
         said = [view for view in views.names(name) if re.search(rf"(?i)(?<!\w){view}(?!\w)", query)]
-        named = views.names(name) if word in TELLING else said
         try:
-            if named:
-                register(known, opened(name), at, named)
+            if word in TELLING:
+                register(known, opened(name), at, views.names(name), empty=True)
+                found = True
+            elif said:
+                register(known, opened(name), at, said)
                 found = True
         except TopicNotFound:
             # A topic whose deletion was cut off is still listed.
             continue
         except NotFound as error:
-            if at is None:
+            if at is None and said:
                 raise
             lacking = error if said else lacking
+            continue
+        except (Damaged, InvalidConfig, NotReady):
+            if said:
+                raise
             continue
         existing += views.names(name)
     if lacking is not None and not found:
@@ -81,21 +89,23 @@ def ask(topics: Sequence[str], opened: Callable[[str], NativeTopic], query: str,
     return asked(known, query, existing)
 
 
-def register(known: duckdb.DuckDBPyConnection, topic: NativeTopic, at: At, names: Sequence[str]) -> None:
+def register(known: duckdb.DuckDBPyConnection, topic: NativeTopic, at: At, names: Sequence[str], *, empty: bool = False) -> None:
     """Make those of a topic's views known that are named; their rows are read now, and kept in this process' memory.
+
+    Args:
+        known: where.
+        topic: the topic, opened just now.
+        at: a version of silver or a time, for the views of the latest table.
+        names: of views.
+        empty: with their columns alone; no rows are read.
 
     Raises:
         Damaged: the latest table is not as lakelog left it.
-        NotFound: it has no such version; none of them is known then.
+        NotFound: it has no such version; none of the views is known then.
     """
-    live, gone, log = views.names(topic.name)
-    shown: dict[str, Callable[[], Rows]] = {
-        live: lambda: topic.latest(at), gone: lambda: topic.deleted(at), log: topic.read
-    }  # fmt: skip
-    if at is not None:
-        topic.latest(at)
-    for name, rows in [(name, shown[name]()) for name in names]:
-        known.register(name, rows.toArrow())
+    found = topic.views_of(names, at)
+    for name, rows in [(name, (rows.limit(0) if empty else rows).toArrow()) for name, rows in found.items()]:
+        known.register(name, rows)
 
 
 def asked(known: duckdb.DuckDBPyConnection, query: str, existing: Sequence[str]) -> Rows:

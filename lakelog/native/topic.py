@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from lakelog.delta import table_properties
 from lakelog.delta.table_properties import IDENTITY, PREFIX
 from lakelog.errors import NotReady, TopicNotFound
 from lakelog.formats.arrow import as_pandas
+from lakelog.latest import views
 from lakelog.latest.status import status_of
 from lakelog.model import config, kinds
 from lakelog.model.config import TopicConfig
@@ -157,8 +158,26 @@ class NativeTopic:
         if offset is not None:
             end = log.log_end(bronze, self.partitions)
             validate.require_within(self._log(), end, partition, offset, self._places)
-        found = log.records(bronze, self.value, partition=partition, offset=offset).orderBy("partition", "offset")
+        found = log.records(bronze, self.value, partition=partition, offset=offset).orderBy(*log.PLACE)
         return found if limit is None else found.limit(limit)
+
+    def views_of(self, names: Sequence[str], at: At = None) -> dict[str, Rows]:
+        """Those of the topic's views that are named, with the configuration that was last read; silver is opened once for both views of it.
+
+        Raises:
+            Damaged: the latest table is not as lakelog left it.
+            NotFound: it has no such version, whichever view is named (SNAPSHOT_NOT_FOUND).
+        """
+        live, gone, records = views.names(self.name)
+        found: dict[str, Rows] = {}
+        # The latest table before the log: so the log holds what the latest table has of it.
+        if at is not None or live in names or gone in names:
+            silver = self._silver(at)
+            for view, deleted in ((live, False), (gone, True)):
+                found[view] = latest.shown(silver, self.key, self.value, deleted=deleted)
+        if records in names:
+            found[records] = log.records(Table(self.bronze), self.value).orderBy(*log.PLACE)
+        return {name: found[name] for name in names}
 
     def snapshots(self) -> list[Snapshot]:
         """As `Topic.snapshots`."""

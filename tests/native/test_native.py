@@ -6,6 +6,7 @@ import datetime
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -15,11 +16,14 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
+from deltalake import DeltaTable
 
 from lakelog import Damaged, InvalidRequest, Lake, NotFound, NotReady, TopicNotFound
-from lakelog.native import log
+from lakelog.model.names import TableRef
+from lakelog.native import log, table
 from lakelog.native.query import connection as duckdb_connection
 from tests.conftest import NOON, Answer
+from tests.native.damages import data_files
 from tests.races.processes import REPOSITORY
 
 if TYPE_CHECKING:
@@ -119,10 +123,6 @@ def test_what_is_not_there_is_named_as_through_spark(root: str, tmp_path: Path) 
 
 
 def test_a_latest_table_without_its_control_rows_is_damaged(root: str, tmp_path: Path) -> None:
-    import shutil
-
-    from deltalake import DeltaTable
-
     shutil.copytree(root, tmp_path / "lake")
     DeltaTable(str(tmp_path / "lake" / "orders" / "silver")).delete("bucket = -1")
     topic = Lake(str(tmp_path / "lake")).topic("orders")
@@ -173,6 +173,55 @@ def test_sql_in_duckdb(cli: Callable[..., Answer], root: str) -> None:
         refused = asked(query)
         assert refused.code in (2, 5), refused
         assert f"({name})" in refused.err
+
+
+def test_what_tells_of_views_reads_no_rows(root: str, tmp_path: Path) -> None:
+    """The data files are taken away, but for those that tell how far the latest table is."""
+    sound = Lake(root)
+    topic = sound.topic("orders")
+    for rows in (topic.latest(), topic.deleted(), topic.read()):
+        assert rows.limit(0).toArrow().schema == rows.toArrow().schema
+    shutil.copytree(root, tmp_path / "lake")
+    for file in [*data_files(tmp_path / "lake/orders/bronze"), *data_files(tmp_path / "lake/orders/silver")]:
+        if file.parent.name != "bucket=-1":
+            file.unlink()
+    lake = Lake(str(tmp_path / "lake"))
+    for query in ("SHOW TABLES", "DESCRIBE orders", "DESCRIBE SELECT * FROM orders_log", "SHOW orders_deleted"):
+        found = lake.sql(query, engine="duckdb").collect()
+        assert len(found) >= 3
+        assert found == sound.sql(query, engine="duckdb").collect()
+    with pytest.raises(Damaged):
+        lake.sql("SELECT * FROM orders", engine="duckdb")
+
+
+def test_what_tells_of_views_passes_over_a_topic_that_is_damaged_and_not_named(root: str, tmp_path: Path) -> None:
+    shutil.copytree(root, tmp_path / "lake")
+    DeltaTable(str(tmp_path / "lake/orders/silver")).delete("bucket = -1")
+    lake = Lake(str(tmp_path / "lake"))
+    assert lake.sql("SHOW TABLES", engine="duckdb").collect() == []
+    assert lake.sql("DESCRIBE SELECT 1 AS a", engine="duckdb").collect()[0][0] == "a"
+    with pytest.raises(Damaged, match="control rows"):
+        lake.sql("DESCRIBE orders", engine="duckdb")
+    assert len(lake.sql("SHOW TABLES", engine="duckdb", at=1).collect()) == 3, "the version before is sound"
+    with pytest.raises(InvalidRequest, match="neither a version"):
+        lake.sql("SHOW TABLES", engine="duckdb", at="2026-99-99")
+
+
+@pytest.mark.parametrize("at", [None, 1, "first"])
+def test_a_query_reads_both_views_of_the_latest_table_at_one_version(
+    root: str, monkeypatch: pytest.MonkeyPatch, at: int | str | None
+) -> None:
+    opened: list[tuple[str, int | None]] = []
+
+    def counted(ref: TableRef, version: int | None) -> DeltaTable:
+        opened.append((str(ref), version))
+        return open_table(ref, version)
+
+    open_table = table._opened
+    monkeypatch.setattr(table, "_opened", counted)
+    query = "SELECT (SELECT count(*) FROM orders) + 10 * (SELECT count(*) FROM orders_deleted)"
+    assert Lake(root).sql(query, engine="duckdb", at=at).collect() == [(12,)]
+    assert opened.count((f"{root}/orders/silver", None if at is None else 1)) == 1
 
 
 def test_the_slices_of_a_log_hold_every_place_once_and_in_order() -> None:
