@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import pyarrow
 
 PLACE = ("partition", "offset")
+# So many rows are put in order at once, and more where a single file has more.
+SLICE = 200_000
 IS_RECORD = '"partition" >= 0 AND "segment" >= 0 AND "control" IS NULL'
 
 
@@ -98,7 +100,7 @@ def records(table: Table, value: Kind, *, partition: int | None = None, offset: 
         names = ", ".join(f'"{name}"' for name in RECORD_COLUMNS)
         query = f"SELECT {names} FROM t WHERE {' AND '.join(wheres)}"
         left = most
-        for part in [""] if most is None or tuple(ordered) != PLACE else slices(table.places(), most, partition, offset):
+        for part in slices(table.places(), most, partition, offset) if tuple(ordered) == PLACE else [""]:
             for batch in table.batches(query + part + _ending(ordered, left)):
                 yield batch.set_column(RECORD_COLUMNS.index("value"), "value", shaped(batch.column("value"), have["value"].dataType, value))
                 left = left if left is None else left - batch.num_rows
@@ -108,24 +110,27 @@ def records(table: Table, value: Kind, *, partition: int | None = None, offset: 
     return Rows(struct([(name, value if name == "value" else have[name].dataType) for name in RECORD_COLUMNS]), read)
 
 
-def slices(files: Iterable[tuple[int, int, int]], most: int, partition: int | None = None, offset: int | None = None) -> Iterator[str]:
-    """Conditions that cut a log into slices one after the other, the first of few files, so that whoever wants the first records opens no others.
+def slices(
+    files: Iterable[tuple[int, int, int]], most: int | None, partition: int | None = None, offset: int | None = None
+) -> Iterator[str]:
+    """Conditions that cut a log into slices one after the other, none of much more than `SLICE` rows: each is put in order by itself.
 
     Args:
         files: (partition, least offset, rows) of each, in that order.
-        most: how many records are wanted. Some rows are none, so a slice has files of twice as many rows at least, each later one of more.
+        most: how many records are wanted; None for all. The first slice has files of twice as many rows, since some rows are none, and each later
+            one of more: whoever wants the first records opens no other files.
         partition: the only one that is wanted.
         offset: the least one that is wanted.
     """
     after: tuple[int, int] | None = None
-    rows, enough, last = 0, 2 * most, None
+    rows, enough, last = 0, SLICE if most is None else min(2 * most, SLICE), None
     for index, least, count in files:
         if partition is not None and index != partition:
             continue
         place = (index, least)
         if rows >= enough and place != last:
             yield _between(after, place)
-            after, rows, enough = place, 0, 4 * enough
+            after, rows, enough = place, 0, min(4 * enough, SLICE)
         # Where offsets below are not wanted, the rows of a file that may hold some do not count.
         rows, last = rows + (count if offset is None or least >= offset else 0), place
     yield _between(after, None)

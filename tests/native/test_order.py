@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow
@@ -112,3 +113,31 @@ def test_what_duckdb_answers_is_ordered_with_null_first_and_nan_last() -> None:
     assert [row["b"] for row in found.orderBy("b").limit(2).collect()] == [None, 0]
     nothing = asked(connection(), "SELECT NULL AS n, 'a' AS t UNION ALL SELECT NULL, NULL", ())
     assert nothing.orderBy("n", "t").collect() == [(None, None), (None, "a")]
+
+
+def test_a_whole_log_is_read_in_slices_that_are_ordered_one_by_one(bronze: Table, records: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked_for: list[str] = []
+
+    def batches(table: Table, query: str) -> Iterator[pyarrow.RecordBatch]:
+        asked_for.append(query)
+        yield from read(table, query)
+
+    read = Table.batches
+    monkeypatch.setattr(Table, "batches", batches)
+    monkeypatch.setattr(log, "SLICE", 2, raising=False)
+    found = [(row["partition"], row["offset"]) for row in records.collect()]
+    assert found == [(partition, offset) for partition in (0, 1) for offset in range(6)]
+    assert len(asked_for) == 6, "a query for the files of each slice"
+    asked_for.clear()
+    assert [row["offset"] for row in log.records(bronze, TEXT, partition=1, offset=2).orderBy("partition", "offset").collect()] == [
+        2,
+        3,
+        4,
+        5,
+    ]
+    assert len(asked_for) == 2
+    asked_for.clear()
+    assert (len(records.orderBy("offset").collect()), len(asked_for)) == (12, 1), "in another order, all at once"
+    monkeypatch.setattr(log, "SLICE", 1_000_000)
+    asked_for.clear()
+    assert (len(records.collect()), len(asked_for)) == (12, 1)
