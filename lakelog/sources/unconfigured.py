@@ -33,7 +33,7 @@ def refuse(topic: str, taken: Sequence[str], missing: str) -> None:
     if taken:
         more = f" and {len(taken) - 3} more" if len(taken) > 3 else ""
         raise InvalidConfig(
-            f"{topic} has no sources, but its log was filled by some: {', '.join(taken[:3])}{more}. {missing} Nothing was done. Run where the file"
-            f" is, or name it with --config; if there are no sources any more, say so: [topics.{topic}] sources = [].",
+            f"{topic} has no sources, but its log was filled by some: {', '.join(taken[:3])}{more}. {missing} Nothing was done. If"
+            f" there are no sources any more, say so: [topics.{topic}] sources = [].",
             setting=f"topics.{topic}.sources", taken=list(taken),
         )  # fmt: skip

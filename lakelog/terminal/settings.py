@@ -83,7 +83,7 @@ class Settings:
     def lookup(self, topic: str) -> Lookup:
         """Where the sources of a topic were looked for."""
         if self.file is None:
-            return Lookup(None, f"no {FILE} was found in {Path.cwd()} or above.")
+            return Lookup(None, f"no {FILE} was found in {Path.cwd()} or above: run where it is, or name it with --config.")
         read = None if topic in self.sources else f"{self.file} was read, and has no [topics.{topic}].{did_you_mean(topic, self.sources)}"
         return Lookup(str(self.file), read)
 

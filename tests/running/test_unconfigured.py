@@ -26,7 +26,10 @@ def test_what_was_looked_for_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
     toml = tmp_path / "lakelog.toml"
     monkeypatch.chdir(tmp_path)
     nothing = load(environment={}).lookup("orders")
-    assert (nothing.file, nothing.missing) == (None, f"no lakelog.toml was found in {tmp_path} or above.")
+    assert (nothing.file, nothing.missing) == (
+        None,
+        f"no lakelog.toml was found in {tmp_path} or above: run where it is, or name it with --config.",
+    )
     toml.write_text('root = "./lake"\n[topics.oders]\nsources = ["./in"]\n[topics.empty]\n')
     settings = load(environment={})
     mistyped = settings.lookup("orders")
