@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakelog.delta import tables
+from lakelog.delta import frames, tables
 from lakelog.delta.statement import interpreted
 from lakelog.errors import InvalidRequest, Refused
 from lakelog.formats.decoding import Decoding
@@ -64,12 +64,11 @@ def require_not_rewound(topic: Topic, query: str, number: int) -> None:
     Raises:
         Refused: STREAM_REWOUND.
 
-    Cost: one small Spark query; where a restore took batches back, one more, and one for each of those that are not in the log again.
+    Cost: one small Spark query; where a restore took batches back, two more.
     """
     aside = withdrawn.entries(topic.log, query)
     missing = rewound(aside, ledger.entries(topic.log, query), number) if aside else {}
-    gone = [one for one, lives in missing.items() if any(_is_aside(topic, entry) for entry in lives)]
-    if gone:
+    if gone := _in_quarantine(topic, missing):
         named = ", ".join(map(str, gone[:10])) + (f" and {len(gone) - 10} more" if len(gone) > 10 else "")
         raise Refused(
             f"{topic.name}: a restore took what the {query} appended as batch {named} out of the log; the query goes on at batch {number}, and does"
@@ -79,18 +78,26 @@ def require_not_rewound(topic: Topic, query: str, number: int) -> None:
         )  # fmt: skip
 
 
-def _is_aside(topic: Topic, entry: Mapping[str, Any]) -> bool:
-    """Whether records of an entry that was put aside are in the quarantine still: neither requeued nor dropped."""
+def _in_quarantine(topic: Topic, missing: Mapping[int, Sequence[Mapping[str, Any]]]) -> list[int]:
+    """Which of these batches have records in the quarantine still, neither requeued nor dropped; each with its entries that were put aside."""
     from pyspark.sql import functions as F
 
-    here = F.lit(False)
-    for index, (first, end) in entry["offsets"].items():
-        for begun, ended in entry["lives"]:
-            place = (F.col("partition") == int(index)) & (F.col("offset") >= first) & (F.col("offset") < end)
-            here |= place & (F.col("epoch") >= begun) & (F.col("epoch") < ended)
-    held = quarantine.rows(topic.log).filter((F.col("reason") == quarantine.RESTORED) & here)
-    with tables.door(topic.log.quarantine), interpreted(topic.log.spark):
-        return bool(held.limit(1).count())
+    places = [
+        (number, int(index), first, end, begun, ended)
+        for number, lives in missing.items()
+        for entry in lives
+        for index, (first, end) in entry["offsets"].items()
+        for begun, ended in entry["lives"]
+    ]
+    log = topic.log
+    if not places or not quarantine.exists(log):
+        return []
+    spans = frames.small_frame(log.spark, "number BIGINT, index INT, first BIGINT, end BIGINT, begun BIGINT, ended BIGINT", places)
+    held = quarantine.rows(log).filter(F.col("reason") == quarantine.RESTORED).select("partition", "offset", "epoch")
+    same = (F.col("partition") == F.col("index")) & (F.col("offset") >= F.col("first")) & (F.col("offset") < F.col("end"))
+    same &= (F.col("epoch") >= F.col("begun")) & (F.col("epoch") < F.col("ended"))
+    with tables.door(log.quarantine), interpreted(log.spark):
+        return sorted(row["number"] for row in held.join(F.broadcast(spans), same).select("number").distinct().collect())
 
 
 def rewound(aside: Sequence[Mapping[str, Any]], known: Collection[str], number: int) -> dict[int, list[Mapping[str, Any]]]:

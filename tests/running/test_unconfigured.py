@@ -89,7 +89,7 @@ def test_a_run_without_the_sources_of_before_is_refused(
     lake: Lake, cli: Callable[..., Answer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lake.create_topic("orders", key="STRING", value="STRING")
-    toml, elsewhere = tmp_path / "lakelog.toml", tmp_path / "lake" / "elsewhere"
+    toml, elsewhere = tmp_path / "lakelog.toml", tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
     toml.write_text('root = "./lake"\n[topics.orders]\nsources = ["./in"]\n')
