@@ -13,8 +13,10 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 
+from lakelog.delta.location import on_this_disk
 from lakelog.delta.lock import held
 from lakelog.lake.lake import Lake
+from lakelog.model.names import local_path
 from lakelog.native import table as native
 from lakelog.native.stores import why_not_written
 from lakelog.running.lease import THERE_MS, VERB, Lease, table_of
@@ -30,7 +32,9 @@ def kept(lake: Lake, mine: Lease, *, lease_ms: int) -> Iterator[None]:
 
     Cost: a thread; where something takes longer than half a lease, now and then a query and a small commit by delta-rs.
     """
-    if why_not_written(lake.root):
+    # A path is Spark's to understand: it may lie on another machine, or a file system that is its default.
+    elsewhere = local_path(lake.root) is not None and on_this_disk(lake.spark, lake.root) is None
+    if elsewhere or why_not_written(lake.root):
         yield
         return
     ended = threading.Event()

@@ -41,7 +41,7 @@ def rows(root: Path) -> list[tuple[int, int]]:
 
 def keep(root: Path, mine: Lease, *, rate: int = 1, seconds: float = 5.0, leases: int = 99) -> list[tuple[int, int]]:
     """What leases there are when one was kept for some seconds, or until there are so many."""
-    with keeper.kept(SimpleNamespace(root=str(root), clock=Clock(rate)), mine, lease_ms=200):  # type: ignore[arg-type]
+    with keeper.kept(SimpleNamespace(root=str(root), clock=Clock(rate), spark=None), mine, lease_ms=200):  # type: ignore[arg-type]
         until = time.monotonic() + seconds
         while len(rows(root)) < leases and time.monotonic() < until:
             time.sleep(0.02)
@@ -66,6 +66,13 @@ def test_a_lease_is_not_prolonged_where_another_run_took_the_next_or_the_step_ha
         native.append(lease.table_of(str(root)), arrow(Lease(topic, number, "x", Holder.here(), NOW, NOW + 200).row()))
     assert len(keep(root, mine, seconds=0.5)) == 3
     assert len(keep(root, Lease("other", 9, "r", Holder.here(), NOW, NOW + 200), rate=10 * lease.THERE_MS, seconds=0.5)) == 3
+
+
+def test_nothing_is_written_here_where_spark_has_its_paths_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lake of the same path on this machine is another one."""
+    root = runs.make(tmp_path / "lake")
+    monkeypatch.setattr(keeper, "on_this_disk", lambda spark, location: None)
+    assert keep(root, Lease("orders", 3, "r", Holder.here(), NOW, NOW + 200), seconds=0.5) == []
 
 
 def test_a_refusal_says_what_is_known_of_the_other_run() -> None:
