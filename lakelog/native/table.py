@@ -41,6 +41,7 @@ class Table:
 
     def __init__(self, ref: TableRef, at: int | None = None) -> None:
         self.ref = ref
+        self.at = at
         self._opened = _opened(ref, at)
         self.version = int(self._opened.version())
         commits.require_whole(ref, self.version, at)
@@ -60,17 +61,22 @@ class Table:
 
         Cost: ``limit`` files are opened.
         """
-        with door(self.ref):
+        with door(self.ref, self.at):
             return [_commit(found, self._folder) for found in self._opened.history(limit) if found["version"] <= self.version]
+
+    def committed(self) -> float | None:
+        """When this version was committed, in seconds since 1970; None where its commit file is no more. Cost: that file is opened."""
+        told = self.history(1)
+        return told[0]["timestamp"].timestamp() if told and told[0]["version"] == self.version else None
 
     def octets(self) -> int:
         """Octets of the files that this version consists of. Reads the Delta log alone."""
-        with door(self.ref):
+        with door(self.ref, self.at):
             return sum(int(one or 0) for one in self._opened.get_add_actions(flatten=True)["size_bytes"].to_pylist())
 
     def places(self) -> list[tuple[int, int, int]]:
         """(partition, least offset, rows) of each file of records, in that order; one that tells no offset begins at 0. Reads the Delta log alone."""
-        with door(self.ref):
+        with door(self.ref, self.at):
             found = self._opened.get_add_actions(flatten=True)
             told = dict(zip(found.schema.names, (column.to_pylist() for column in found.columns), strict=True))
         unknown = [None] * found.num_rows
@@ -103,12 +109,13 @@ class Table:
 
         Raises:
             Damaged: a file is missing or broken.
+            NotFound: a file of an older version, which was named, is missing (SNAPSHOT_NOT_FOUND).
             NotReady: the table has a feature that delta-rs does not know.
         """
         import pyarrow
         from deltalake import QueryBuilder
 
-        with door(self.ref):
+        with door(self.ref, self.at):
             yield from pyarrow.RecordBatchReader.from_stream(QueryBuilder().register("t", self._opened).execute(query))
 
     def records(self, query: str) -> list[dict[str, Any]]:
@@ -124,7 +131,7 @@ class Table:
     def _commit_times(self) -> list[tuple[int, int]]:
         """(version, milliseconds) of every commit there is, oldest first; each later than the one before, as Spark has them."""
         if self._folder is None:
-            with door(self.ref):
+            with door(self.ref, self.at):
                 return sorted((found["version"], int(found["timestamp"])) for found in self._opened.history())
         times: list[tuple[int, int]] = []
         for name in sorted(name for name in os.listdir(self._folder) if re.fullmatch(r"\d{20}\.json", name)):
@@ -142,14 +149,14 @@ def properties(ref: TableRef) -> dict[str, str] | None:
 
 
 @contextlib.contextmanager
-def door(ref: TableRef) -> Iterator[None]:
-    """Turn the errors of delta-rs into lakelog's; those that are none of ours pass as they are."""
+def door(ref: TableRef, at: int | None = None) -> Iterator[None]:
+    """Turn the errors of delta-rs into lakelog's; those that are none of ours pass as they are. ``at``: the version that was named."""
     try:
         yield
     except LakelogError:
         raise
     except Exception as error:
-        ours = _translated(error, ref)
+        ours = _translated(error, ref, at)
         if ours is None:
             raise
         raise ours from error
@@ -183,6 +190,13 @@ def _is_there(ref: TableRef) -> bool:
     return True
 
 
+def _is_older(ref: TableRef, version: int) -> bool:
+    """Whether there is a newer version, which may do without files of this one."""
+    with contextlib.suppress(LakelogError, OSError):
+        return version < int(_opened(ref, None).version())
+    return False
+
+
 def _no_version(ref: TableRef, version: int, error: Exception) -> NotFound:
     """The refusal of a version: in words of ours where it lies beyond the newest one."""
     if isinstance(error, OverflowError):
@@ -195,7 +209,7 @@ def _no_version(ref: TableRef, version: int, error: Exception) -> NotFound:
     return NotFound(f"{ref}: that version cannot be read any more or does not exist: {_first(error)}", name="SNAPSHOT_NOT_FOUND")
 
 
-def _translated(error: Exception, ref: TableRef) -> LakelogError | None:
+def _translated(error: Exception, ref: TableRef, at: int | None) -> LakelogError | None:
     from deltalake.exceptions import DeltaError
 
     first = _first(error)
@@ -208,6 +222,11 @@ def _translated(error: Exception, ref: TableRef) -> LakelogError | None:
             f"{ref} cannot be read without Spark: {first} Give the Lake a session: Lake(spark, root).", name=UNSUPPORTED_FEATURE
         )
     if isinstance(error, (DeltaError, OSError, ValueError)) or type(error).__module__.startswith(("deltalake", "pyarrow", "_internal")):
+        if at is not None and MISSING.search(str(error)) and _is_older(ref, at):
+            return NotFound(
+                f"{ref}: that version cannot be read any more or does not exist: files of version {at} were removed.",
+                name="SNAPSHOT_NOT_FOUND",
+            )
         return Damaged(f"{ref}: {first}. A file of the table is missing or broken; look at it, or restore the table, before going on.")
     return None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,7 @@ from lakelog.model.point_in_time import At, is_name, moment
 from lakelog.model.positions import SnapshotPlace
 from lakelog.model.records import Types, flat_columns
 from lakelog.model.topic_log import TopicLog
-from lakelog.native import lag, latest, log, snapshots
+from lakelog.native import lag, latest, log, past, snapshots
 from lakelog.native.rows import Rows
 from lakelog.native.table import Table, properties
 from lakelog.reader_results import Lag
@@ -224,7 +223,7 @@ class NativeTopic:
             table = latest.opened(self.silver)
             latest.progress(table)
             return table
-        return Table(self.silver, Table(self.silver).version_at(point) if isinstance(point, datetime.datetime) else point)
+        return past.table_at(self.silver, point, now=self.clock())
 
     def _places(self) -> list[SnapshotPlace]:
         """The live snapshots; one made under another rule is no beginning for a reader of this one."""

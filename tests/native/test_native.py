@@ -23,7 +23,7 @@ from lakelog.model.names import TableRef
 from lakelog.native import log, table
 from lakelog.native.query import connection as duckdb_connection
 from tests.conftest import NOON, Answer
-from tests.native.damages import data_files
+from tests.native.damages import commits, data_files
 from tests.races.processes import REPOSITORY
 
 if TYPE_CHECKING:
@@ -129,6 +129,30 @@ def test_a_latest_table_without_its_control_rows_is_damaged(root: str, tmp_path:
     with pytest.raises(Damaged, match="control rows"):
         topic.latest()
     assert topic.latest(at=1).count() == 2
+
+
+def test_a_version_whose_files_a_vacuum_may_take_is_refused_and_a_snapshot_is_read(root: str, tmp_path: Path) -> None:
+    shutil.copytree(root, tmp_path / "lake")
+    silver = tmp_path / "lake/orders/silver"
+    DeltaTable(str(silver)).alter.set_table_properties({"delta.deletedFileRetentionDuration": "interval 1 days"})
+    for file in commits(silver):
+        os.utime(file, (time.time() - 2 * 86_400,) * 2)
+    newest = DeltaTable(str(silver)).version()
+    lake = Lake(str(tmp_path / "lake"))
+    topic = lake.topic("orders")
+    for point in (1, str(newest - 1)):
+        for read in (topic.latest, topic.deleted, topic.to_arrow, lambda at: lake.sql("SELECT * FROM orders", engine="duckdb", at=at)):
+            with pytest.raises(NotFound, match="cannot be read any more or does not exist") as refused:
+                read(at=point)
+            assert refused.value.name == "SNAPSHOT_NOT_FOUND"
+    assert topic.latest(at=newest).count() == topic.latest().count() == topic.latest(at="first").count() == 2
+    for file in data_files(silver):
+        if file.parent.name != "bucket=-1":
+            file.unlink()
+    with pytest.raises(NotFound, match="files of version 1 were removed"):
+        topic.latest(at="first").collect()
+    with pytest.raises(Damaged, match="missing or broken"):
+        topic.latest(at=newest).collect()
 
 
 def test_reading_commands_start_no_java(root: str, tmp_path: Path) -> None:

@@ -1,0 +1,105 @@
+"""Earlier versions of the latest table without a JVM: read while their files are kept, and then refused as through Spark."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from lakelog import Damaged, Lake, NotFound
+from lakelog.model.names import TableRef
+from lakelog.native import past
+from lakelog.native.table import Table
+from tests.conftest import Answer
+from tests.native.damages import data_files
+from tests.snapshots.test_kept import aged
+from tests.snapshots.test_snapshots import DAY, put, topic
+
+if TYPE_CHECKING:
+    from tests.conftest import Clock
+
+COUNT = "SELECT count(*) AS n FROM t"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> TableRef:
+    """Three versions, of three days ago, two days ago and now, each without the rows of the one before; removed files are kept for a day."""
+    path, now = str(tmp_path / "table"), time.time()
+    for version in range(3):
+        kept = {"delta.deletedFileRetentionDuration": "interval 86400 seconds"}
+        write_deltalake(path, pyarrow.table({"n": [version]}), mode="overwrite", configuration=kept if version == 0 else None)
+        when = now - (3 - version) * 86_400 * (version < 2)
+        os.utime(tmp_path / f"table/_delta_log/{version:020}.json", (when, when))
+    return TableRef(path)
+
+
+def now() -> int:
+    return round(1000 * time.time())
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("interval 86400 seconds", 86_400), ("interval 1 week", 604_800), ("INTERVAL 2 Days 1 hour", 176_400), ("3 minutes", 180),
+     ("interval 1 month", None), ("", None), ("interval", None)],
+)  # fmt: skip
+def test_the_length_of_an_interval(text: str, expected: int | None) -> None:
+    assert past.seconds(text) == expected
+
+
+def test_a_version_older_than_removed_files_are_kept_is_refused_unless_it_is_the_newest(table: TableRef) -> None:
+    day_and_more = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(hours=30)
+    for point in (0, 1, day_and_more):
+        with pytest.raises(NotFound, match="cannot be read any more or does not exist.*86400 seconds") as refused:
+            past.table_at(table, point, now=now())
+        assert refused.value.name == "SNAPSHOT_NOT_FOUND"
+    assert past.table_at(table, 1, now=now() - 3 * DAY // 2).records("SELECT n FROM t") == [{"n": 1}], (
+        "as it was half a day after the commit"
+    )
+    for point in (2, datetime.datetime.now(datetime.timezone.utc)):
+        assert past.table_at(table, point, now=now() + 90 * DAY).version == 2
+    # A snapshot that is registered is opened without a look at the retention.
+    assert Table(table, 0).records("SELECT n FROM t") == [{"n": 0}]
+
+
+def test_a_file_that_is_missing_is_damage_of_the_newest_version_alone(table: TableRef) -> None:
+    for file in data_files(Path(table.path or "")):
+        file.unlink()
+    for at in (0, 1):
+        with pytest.raises(NotFound, match=f"cannot be read any more or does not exist: files of version {at} were removed") as refused:
+            Table(table, at).records("SELECT n FROM t")
+        assert refused.value.name == "SNAPSHOT_NOT_FOUND"
+    for newest in (None, 2):
+        with pytest.raises(Damaged, match="missing or broken"):
+            Table(table, newest).records("SELECT n FROM t")
+
+
+def test_a_version_whose_commit_file_is_gone_is_read_from_its_checkpoint(table: TableRef) -> None:
+    DeltaTable(table.path or "", version=1).create_checkpoint()
+    for version in (0, 1):
+        Path(table.path or "", "_delta_log", f"{version:020}.json").unlink()
+    assert past.table_at(table, 1, now=now()).records("SELECT n FROM t") == [{"n": 1}], "when it was committed is not known"
+
+
+@pytest.mark.long
+def test_both_engines_refuse_the_same_versions(lake: Lake, clock: Clock, cli: Callable[..., Answer]) -> None:
+    orders = topic(lake, **{"snapshot.retention.ms": DAY})
+    put(orders, a="1")
+    orders.snapshot("kept", keep="90 days")
+    put(orders, a="2")
+    orders.merge()
+    lake.spark.sql(f"ALTER TABLE {orders.silver.sql()} SET TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 1 days')")
+    lake = aged(lake, clock, 30)
+    newest = Table(lake.topic("t").silver).version
+    old = (datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(days=29)).isoformat()
+    for at, code in (("1", 5), (str(newest - 1), 5), (str(newest), 0), ("kept", 0), (old, 0), ("2001-01-01", 5)):
+        native, through_spark = (cli(f"--root {lake.root} latest t --at {at} --json --engine {engine}") for engine in ("native", "spark"))
+        assert (native.code, through_spark.code) == (code, code), (at, native, through_spark)
+        same = ("SNAPSHOT_NOT_FOUND" in native.out, "SNAPSHOT_NOT_FOUND" in through_spark.out) if code else (native.out, through_spark.out)
+        assert same[0] == same[1] and same[0], at
