@@ -36,8 +36,13 @@ class LatestTable(ABC):
     def types(self) -> Types:
         """The declared types of key and value."""
 
+    @abstractmethod
+    def refresh(self) -> None:
+        """Read the topic's properties."""
+
     def rows(self, at: Point = None) -> DataFrame:
         """Silver as stored, without control rows: one row per (partition, key), tombstones included, in no order."""
+        self.refresh()
         return point.rows(self.log, at)
 
     def latest(self, at: Point = None) -> DataFrame:
@@ -53,9 +58,10 @@ class LatestTable(ABC):
             NotFound: there is no such snapshot, or that version or time cannot be read any more (``snapshot.retention.ms``).
             Damaged: the table is not as lakelog left it; versions before that can be asked.
         """
+        self.refresh()
         if at is None:
             self.require_sound()
-        return views.live(self.rows(at), self.types)
+        return views.live(point.rows(self.log, at), self.types)
 
     def to_arrow(self, at: Point = None) -> pyarrow.Table:
         """`latest` as an Arrow table in this process' memory; of the log: ``topic.read(…).toArrow()``."""
@@ -79,9 +85,10 @@ class LatestTable(ABC):
 
     def deleted(self, at: Point = None) -> DataFrame:
         """The tombstones with their payload, in the columns of `latest`."""
+        self.refresh()
         if at is None:
             self.require_sound()
-        return views.deleted(self.rows(at), self.types)
+        return views.deleted(point.rows(self.log, at), self.types)
 
     def require_sound(self) -> None:
         """Raise `Damaged` where the latest table is not as lakelog left it. Cost: at most one small Spark job."""

@@ -128,10 +128,12 @@ class NativeTopic:
 
     def latest(self, at: At = None) -> Rows:
         """As `Topic.latest`, as rows of this process: ``toArrow()``, ``collect()``, or one after the other."""
+        self.refresh()
         return latest.shown(self._silver(at), self.key, self.value, deleted=False)
 
     def deleted(self, at: At = None) -> Rows:
         """As `Topic.deleted`, as rows of this process."""
+        self.refresh()
         return latest.shown(self._silver(at), self.key, self.value, deleted=True)
 
     def to_arrow(self, at: At = None) -> pyarrow.Table:

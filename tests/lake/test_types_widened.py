@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from pyspark.sql.types import LongType, StructType
@@ -51,6 +52,28 @@ def test_the_version_is_as_wide_as_its_field(lake: Lake, old: str, new: str, low
     merged = topic.merge()
     assert (merged.late, merged.updated, live(topic)) == (1, 1, {"a": high, "b": high})
     assert topic.verify().problems == []
+
+
+@pytest.mark.long
+def test_columns_that_another_process_added_are_shown_by_a_topic_that_was_open(lake: Lake) -> None:
+    topic = lake.create_topic("t", key="STRING", value="v INT")
+    topic.append([order("a", 1)])
+    topic.merge()
+    opened = [lake.topic("t") for _ in range(6)]
+    topic.configure(value="v INT, more STRING")
+    verbs: list[Callable[[Topic], list[str]]] = [
+        lambda one: one.latest().columns, lambda one: one.latest(at=0).columns, lambda one: one.deleted().columns,
+        lambda one: one.to_arrow().column_names,
+    ]  # fmt: skip
+    shown = ["key", "v", "more", "_partition", "_offset", "_timestamp", "_version"]
+    assert [columns(one) for one, columns in zip(opened, verbs, strict=False)] == [shown] * 4
+    assert [field.name for field in cast(StructType, opened[4].rows().schema["value"].dataType)] == ["v", "more"]
+    opened[5].register()
+    try:
+        assert lake.spark.table("t").columns == shown
+    finally:
+        for view in ("t", "t_deleted", "t_log"):
+            lake.spark.catalog.dropTempView(view)
 
 
 @pytest.mark.long

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import random
 import re
@@ -12,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
@@ -197,6 +198,21 @@ def test_sql_in_duckdb(cli: Callable[..., Answer], root: str) -> None:
         refused = asked(query)
         assert refused.code in (2, 5), refused
         assert f"({name})" in refused.err
+
+
+def test_columns_that_another_process_added_are_shown_by_a_topic_that_was_open(root: str, tmp_path: Path) -> None:
+    shutil.copytree(root, tmp_path / "lake")
+    opened = [Lake(str(tmp_path / "lake")).topic("orders") for _ in range(5)]
+    bronze = DeltaTable(str(tmp_path / "lake/orders/bronze"))
+    types = json.loads(bronze.metadata().configuration["lakelog.topic.types"])
+    types["fields"][1]["type"]["fields"].append({"name": "later", "type": "string", "nullable": True, "metadata": {}})
+    bronze.alter.set_table_properties({"lakelog.topic.types": json.dumps(types)}, raise_if_not_exists=False)
+    verbs: list[Callable[[Any], list[str]]] = [
+        lambda topic: topic.latest().columns, lambda topic: topic.deleted().columns, lambda topic: topic.latest(at="first").columns,
+        lambda topic: topic.to_arrow().column_names, lambda topic: list(topic.to_pandas().columns),
+    ]  # fmt: skip
+    for topic, columns in zip(opened, verbs, strict=True):
+        assert columns(topic) == ["id", "price", "at", "later", "_partition", "_offset", "_timestamp", "_version"]
 
 
 def test_what_tells_of_views_reads_no_rows(root: str, tmp_path: Path) -> None:
