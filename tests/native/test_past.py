@@ -25,8 +25,6 @@ from tests.snapshots.test_snapshots import DAY, put, topic
 if TYPE_CHECKING:
     from tests.conftest import Clock
 
-COUNT = "SELECT count(*) AS n FROM t"
-
 
 @pytest.fixture
 def table(tmp_path: Path) -> TableRef:
@@ -91,10 +89,11 @@ def test_a_version_whose_commit_file_is_gone_is_read_from_its_checkpoint(table: 
 def test_both_engines_refuse_the_same_versions(lake: Lake, clock: Clock, cli: Callable[..., Answer]) -> None:
     orders = topic(lake, **{"snapshot.retention.ms": DAY})
     put(orders, a="1")
-    orders.snapshot("kept", keep="90 days")
+    orders.snapshot("kept", keep="9000 days")
     put(orders, a="2")
     orders.merge()
-    lake.spark.sql(f"ALTER TABLE {orders.silver.sql()} SET TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 1 days')")
+    short = "'delta.logRetentionDuration' = 'interval 1 days', 'delta.deletedFileRetentionDuration' = 'interval 1 days'"
+    lake.spark.sql(f"ALTER TABLE {orders.silver.sql()} SET TBLPROPERTIES ({short})")
     lake = aged(lake, clock, 30)
     newest = Table(lake.topic("t").silver).version
     old = (datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(days=29)).isoformat()
