@@ -244,9 +244,9 @@ def test_a_batch_of_several_files_and_tasks_is_split_and_numbered_without_gaps(k
 def test_a_bulk_load_is_judged_and_told_as_an_append_is(lake: Lake, tmp_path: Path, clock: Clock) -> None:
     """Refused, corrected, loaded: the newest verdict is that of what was loaded. Of what is there already nothing is said again."""
     orders = topic(lake, tmp_path)
-    for name, records in (("bad", MIXED), ("good", GOOD)):
+    for name, records in (("bad", [record(1), record(2, "lost")]), ("good", GOOD)):
         (tmp_path / f"{name}.ndjson").write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
-    with pytest.raises((GateFailed, InvalidRecords)):
+    with pytest.raises(GateFailed):
         orders.load(str(tmp_path / "bad.ndjson"), identity="bad")
     clock.tick(1)
     loaded = orders.load(str(tmp_path / "good.ndjson"), identity="good", chunk=2)
