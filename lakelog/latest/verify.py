@@ -37,9 +37,9 @@ class Snapshots:
         """What stands for the records that the log does not hold: the oldest from whose end it tells everything. None where it holds all,
         or none will do.
         """
-        states = {index: tail.state for index, tail in end.tails.items()}
-        if not any(one.lacks for one in states.values()):
+        if not end.lacks:
             return None
+        states = {index: tail.state for index, tail in end.tails.items()}
         able = [
             one for one in positions.usable(states, end.ends(), self.live) if all(one.ends[index] <= held.next[index] for index in states)
         ]
@@ -71,7 +71,7 @@ def verify(log: TopicLog, snapshots: Snapshots, share: float = 1.0) -> Verified:
     problems += found
     found, end, base = _state_problems(log, snapshots)
     problems += found
-    if end is None or (base is None and any(tail.state.lacks for tail in end.tails.values())):
+    if end is None or (base is None and end.lacks):
         return Verified(log.name, records, 0, len(commits), problems, share=0.0, unproved=None if problems else _unproved(end))
     compared = recompute.compared(log, base[1] if base else None, share)
     told = str(base[0]) if base else None

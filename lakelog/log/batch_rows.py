@@ -31,9 +31,9 @@ def lost(log: TopicLog, last: Last) -> Lost:
         segments = _segments(table, below) if below else {}
     rows = []
     for index, (offset, batch, epoch) in sorted(last.items()):
-        row = found.pop((index, batch), None)
-        rows.append(_row(index, row["segment"] if row else segments.get(index, 0), offset, epoch, row["records"] if row else 0, batch))
-    rows += [_row(row["partition"], row["segment"], row["last"], row["epoch"], row["records"], row["batch"]) for row in found.values()]
+        held = found.pop((index, batch), None)
+        rows.append(row(index, held["segment"] if held else segments.get(index, 0), offset, epoch, held["records"] if held else 0, batch))
+    rows += [row(one["partition"], one["segment"], one["last"], one["epoch"], one["records"], one["batch"]) for one in found.values()]
     return rows
 
 
@@ -60,6 +60,7 @@ def _segments(table: DataFrame, offsets: Mapping[int, int]) -> dict[int, int]:
     return {row["partition"]: row["segment"] for row in rows}
 
 
-def _row(partition: int, segment: int, offset: int, epoch: int, records: int, batch: str) -> tuple[Any, ...]:
+def row(partition: int, segment: int, offset: int, epoch: int, records: int, batch: str) -> tuple[Any, ...]:
+    """The batch row that ends an append of which nothing else is known but how many records it has."""
     content = {"type": "batch", "after": -1, "octets": 0, "first": None, "records": records}
     return control_row(partition, segment, offset, epoch, content, batch)

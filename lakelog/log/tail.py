@@ -48,6 +48,11 @@ class LogEnd:
         return max(tail.epoch for tail in self.tails.values())
 
     @property
+    def lacks(self) -> bool:
+        """Whether the log alone does not give the latest table, by what it says of itself."""
+        return any(tail.state.lacks for tail in self.tails.values())
+
+    @property
     def intent(self) -> Intent | None:
         """The operation that was begun on the log and not finished, if there is one."""
         return next((tail.state.intent for tail in self.tails.values() if tail.state.intent is not None), None)
@@ -145,13 +150,23 @@ def clusters(hints: Mapping[int, int], most: int = 16) -> list[tuple[int, list[i
     return found
 
 
-def true_end(log: TopicLog) -> LogEnd:
+def true_end(log: TopicLog, found: Damaged | None = None) -> LogEnd:
     """Where the log ends by its rows alone, whatever its commits say: behind the last record or batch row. For a repair.
+
+    Args:
+        log: the topic's log.
+        found: what is wrong with it, and what to do where its rows do not even tell that: raised then.
 
     Cost: one pass over the log's control rows and offsets.
     """
     version = tables.newest_version(log.spark, log.table)
-    return LogEnd(version, _read(log, list(range(log.partitions)), {}, version, records_beyond=True), {})
+    try:
+        tails = _read(log, list(range(log.partitions)), {}, version, records_beyond=True)
+    except Damaged:
+        if found is None:
+            raise
+        raise found from None
+    return LogEnd(version, tails, {})
 
 
 def _read(

@@ -50,14 +50,14 @@ def new_epoch(log: TopicLog, snapshots: Snapshots, *, now: int) -> Repaired | No
             log_end(log)
             return None
         except Damaged as error:
-            end, found = _true_end(log, error), str(error)
+            end, found = true_end(log, error), str(error)
         if end.intent is None or end.intent.operation == RESTORE:
             return None
         records, problems = inspection.problems(log)
         _refuse_foreign(log, problems)
         spans = missing.spans(log, end, problems)
-        base = replay.target(log, end, snapshots.live, spans.all) if _lacks(end) else None
-        lacks = Missing(spans, base, alone=not _lacks(end))
+        base = replay.target(log, end, snapshots.live, spans.all) if end.lacks else None
+        lacks = Missing(spans, base, alone=not end.lacks)
         epoch, states = _next_epoch(log, end, lacks, uuid.uuid4().hex)
         rows, told = lacks.batch_rows(log, end), lacks.told(log, end, snapshots, now=now)
         if state.change_state(log, end, states, "repair", now=now, more=rows):
@@ -114,14 +114,6 @@ def repair(
             done += [*_told(base, end.ends(), forgotten), *told]
             return _after(begun, Repaired(log.name, found, done, epoch, end.ends(), records, version))
     raise Conflict(f"{log.name}: other writers were first {ATTEMPTS} times in a row. Nothing was changed; try again later.")
-
-
-def _true_end(log: TopicLog, found: Damaged) -> LogEnd:
-    """`true_end` of a log of which ``found`` says what is wrong, and what to do where nothing else can be told."""
-    try:
-        return true_end(log)
-    except Damaged:
-        raise found from None
 
 
 def _after(begun: Repaired | None, done: Repaired) -> Repaired:
@@ -203,14 +195,9 @@ def _base(log: TopicLog, end: LogEnd, snapshots: Snapshots, spans: Spans) -> tup
     """
     states = [tail.state for tail in end.tails.values()]
     expired = log.rule.versioned and any(one.deletes_from > one.origin for one in states) and not _remembers(log, end)
-    base = replay.target(log, end, snapshots.live, spans.all) if _lacks(end) or expired else None
+    base = replay.target(log, end, snapshots.live, spans.all) if end.lacks or expired else None
     replay.require_possible(log, end, base)
     return base, expired and base is None
-
-
-def _lacks(end: LogEnd) -> bool:
-    """Whether the log alone does not give the latest table, by what it says of itself."""
-    return any(tail.state.lacks for tail in end.tails.values())
 
 
 def _remembers(log: TopicLog, end: LogEnd) -> bool:
@@ -286,7 +273,7 @@ def _of_silver(log: TopicLog, end: LogEnd, snapshots: Snapshots) -> tuple[list[s
         if held.rule != log.rule:
             state.require_whole(log, log.name, end, remedy=merge.not_whole(log, held))
         base = snapshots.base(end, held)
-        if base is None and _lacks(end):
+        if base is None and end.lacks:
             return [], True
         return recompute.compared(log, base[1] if base else None).problems, False
     except (Damaged, NotFound) as error:

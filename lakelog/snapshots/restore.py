@@ -22,7 +22,6 @@ from lakelog.latest.progress import Progress, progress, stored
 from lakelog.log import batch_rows, inspection, state
 from lakelog.log.batch_rows import Lost
 from lakelog.log.cut import Cut, cut
-from lakelog.log.rows import control_row
 from lakelog.log.tail import LogEnd, log_end
 from lakelog.model.log_state import RESTORE, Intent
 from lakelog.model.topic_log import TopicLog
@@ -142,10 +141,8 @@ def _cut(log: TopicLog, order: Order, intent: Intent, *, now: int) -> None:
             else:
                 states[index] = before.next_epoch(identity, one.end, number=order.epoch, intent=intent, start=one.start, **kept)
             if one.end > one.start:
-                content = {"type": "batch", "after": -1, "octets": 0, "first": None, "records": 0}
-                ends.append(
-                    control_row(index, one.end, one.end - 1, before.epoch_at(one.end - 1), content, order.batches.get(index, intent.id))
-                )
+                batch = order.batches.get(index, intent.id)
+                ends.append(batch_rows.row(index, one.end, one.end - 1, before.epoch_at(one.end - 1), 0, batch))
         if cut(log, end, states, order.cuts, ends, order.last, now=now):
             return
     raise Conflict(f"{log.name}: other writers kept the log from being cut. Try again: any writing command goes on with the restore.")

@@ -287,10 +287,7 @@ class SnapshotVerbs:
             if log == plan.KEEP or any(row["operation"].upper() != "DELETE" for row in foreign):
                 raise
             self.refresh()
-            try:
-                end = true_end(self.log)
-            except Damaged:
-                raise error from None
+            end = true_end(self.log, error)
             # A restore that cannot be finished, since its snapshot is gone, gives way to this one.
             if end.intent is not None and end.intent.operation != RESTORE:
                 raise
