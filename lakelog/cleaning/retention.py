@@ -14,7 +14,7 @@ from lakelog.delta import tables
 from lakelog.errors import Conflict, OffsetOutOfRange, Refused
 from lakelog.log import state
 from lakelog.log.tail import LogEnd, log_end
-from lakelog.model.log_state import TRUNCATE, Intent, PartitionState
+from lakelog.model.log_state import TRUNCATE, Intent
 from lakelog.model.topic_log import TopicLog
 from lakelog.operations import truncate
 from lakelog.operations.truncate import Held
@@ -90,7 +90,7 @@ def move(log: TopicLog, end: LogEnd, starts: Mapping[int, int], merged: Mapping[
     intent = Intent(TRUNCATE, uuid.uuid4().hex)
     known = end
     for _ in range(ATTEMPTS):
-        states = {index: _moved(tail.state, starts[index], intent) for index, tail in known.tails.items()}
+        states = {index: tail.state.cut_below(starts[index], intent) for index, tail in known.tails.items()}
         changed = state.change_state(log, known, states, "intent", now=now)
         known = log_end(log, pin=True)
         found = {index: tail.state for index, tail in known.tails.items()}
@@ -101,13 +101,6 @@ def move(log: TopicLog, end: LogEnd, starts: Mapping[int, int], merged: Mapping[
             raise Conflict(f"{log.name}: the log's state was changed meanwhile. Nothing was changed; try again.")
         state.require_writable(log, known)
     raise Conflict(f"{log.name}: other writers were first {ATTEMPTS} times in a row. Nothing was changed; try again later.")
-
-
-def _moved(known: PartitionState, start: int, intent: Intent) -> PartitionState:
-    """The state of a partition with its log start moved up, or left where it is, and the intent."""
-    if start <= known.start:
-        return known.next(intent.id, intent=intent)
-    return known.next(intent.id, intent=intent, start=start, cleaned=max(known.cleaned, start), deletes_from=max(known.deletes_from, start))
 
 
 def lies_below(log: TopicLog, end: LogEnd) -> bool:

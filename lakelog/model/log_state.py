@@ -96,6 +96,14 @@ class PartitionState:
         """The state after a change."""
         return replace(self, sequence=self.sequence + 1, batch=batch, **changes)
 
+    def cut_below(self, start: int, intent: Intent) -> PartitionState:
+        """The state in which an operation is open that moves the log start up to an offset; one that lies below the present start moves nothing."""
+        if start <= self.start:
+            return self.next(intent.id, intent=intent)
+        return self.next(
+            intent.id, intent=intent, start=start, cleaned=max(self.cleaned, start), deletes_from=max(self.deletes_from, start)
+        )
+
     def mirroring(self, batch: str, source: str, first: int) -> PartitionState:
         """The state of an empty log that begins to mirror a source at an offset."""
         return self.next(batch, mirror=source, epochs=((self.epoch, first),), origin=first, start=first, cleaned=first, deletes_from=first)

@@ -113,20 +113,14 @@ def truncate(log: TopicLog, snapshot: SnapshotPlace, holders: Holders, *, dry_ru
         if dry_run or planned.from_offsets == planned.to_offsets:
             return planned if dry_run else replace(planned, dry_run=False)
         _refuse(log, planned)
-        identity, starts = uuid.uuid4().hex, planned.to_offsets
+        starts = planned.to_offsets
         merged = progress(log.spark, log.silver, from_rows=True).next
         if any(merged[index] < start for index, start in starts.items()):
             raise Conflict(
                 f"{log.name}: the latest table was taken back meanwhile: it holds less than {snapshot}. Nothing was changed; try again."
             )
-        intent = Intent(TRUNCATE, identity, {"snapshot": str(snapshot)})
-        states = {
-            index: tail.state.next(
-                identity, intent=intent, start=starts[index], cleaned=max(tail.state.cleaned, starts[index]),
-                deletes_from=max(tail.state.deletes_from, starts[index]),
-            )
-            for index, tail in end.tails.items()
-        }  # fmt: skip
+        intent = Intent(TRUNCATE, uuid.uuid4().hex, {"snapshot": str(snapshot)})
+        states = {index: tail.state.cut_below(starts[index], intent) for index, tail in end.tails.items()}
         if state.change_state(log, end, states, "intent", now=now):
             carry_out(log, log_end(log, pin=True), intent, now=now)
             return replace(planned, dry_run=False)
