@@ -4,7 +4,7 @@ A record is appended to *bronze* (the log), where it gets a permanent (partition
 key, the winner under the topic's *ordering rule*. The folders are the architecture; imports go down this list only::
 
     job/          what a scheduler starts: a verb, its parameters, a report (``lakelog-job``; jobs/ calls it)
-    cli/          the command line: its verbs
+    cli/          the command line: its verbs; doctor.py, which says what is wrong with a machine
     terminal/     what it takes and prints: arguments, environment, clock, output
     page/         the status page: one file of a lake's topics, their history, runs, snapshots and verdicts
     running/      all that is due for a topic in one go (run), with a report; one run at a time (lease); how signals end it
@@ -20,17 +20,23 @@ key, the winner under the topic's *ordering rule*. The folders are the architect
     snapshots/    states of silver that are named, kept, compared and restored; the lake's registry of them (KIP-630)
     quality/      expectations before the log and the latest table, audits and their verdicts; the quarantine and its way back
     latest/       silver: the new part of the log is folded, compared with silver, written; views, status, verify
-    log/          bronze: records are numbered and appended under a guard; the log's end and state; reading
+    log/          bronze: records are numbered and appended under a guard, expected offsets checked; the log's end and state; reading
     inputs/       a file, frame or list as a request: checked record by record, summed up
     formats/      how each format becomes columns: CSV, NDJSON, Parquet, Arrow, Avro, Python values; types fitted, nothing cut or guessed
     delta/        everything that knows Delta, Spark's settings or the file system; foreign errors become lakelog's here
-    model/        values and Spark expressions without I/O: records, ordering, config, segments, conditions, names
+    model/        values and Spark expressions without I/O: records, ordering, config, expected offsets, segments, names
     results.py    what verbs return (reader_results.py and so on: those about that wing); errors.py: what they raise
 
-Each wing's ``__init__`` says which way data takes through its files. Where a change goes: a new header encoding is an expression in
-``model/ordering.py`` and a value of ``compaction.header.encoding`` in ``model/config.py``; a new source format is a reader in
-``formats/`` that ``inputs/sources.py`` makes a request with; a new status figure is a field of ``status_results.TopicStatus`` computed in
-``latest/status.py``.
+Each wing's ``__init__`` says which way data takes through its files. Where a change goes:
+
+- a new header encoding is an expression in ``model/ordering.py`` and a value of ``compaction.header.encoding`` in ``model/config.py``;
+- a new source format is a reader in ``formats/`` that ``inputs/sources.py`` makes a request with, and ``inputs/inference.py`` takes types from;
+- a new status figure is a field of ``status_results.TopicStatus`` computed in ``latest/status.py`` (``status_of``, for both lanes), printed by
+  ``terminal/output.py``; one that needs a look of its own is read in ``native/topic.py`` too;
+- a new condition of appends is a value in ``model/expectations.py`` and its check in ``log/conditions.py``;
+- a new reason why segments are cleaned or not is in ``cleaning/plan.py``, one why a record goes in ``cleaning/dropping.py``;
+- a new check of ``lakelog doctor`` is in ``cli/doctor.py``.
+
 Importing this package imports neither Spark nor Delta. The logger ``lakelog`` tells what verbs did (INFO) and when they try again (WARNING).
 """
 
