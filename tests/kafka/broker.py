@@ -9,12 +9,14 @@ import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pyspark
 
 VERSION = "3.9.1"
+STORE_PASSWORD = "of-the-store"
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 JARS = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "lakelog-tests" / f"kafka-{VERSION}"
 
 
@@ -50,10 +52,15 @@ def _free_port() -> int:
 
 
 class Broker:
-    """One broker that is its own controller. `start`, `kill` (with -9), `start` again: its log stays."""
+    """One broker that is its own controller. `start`, `kill` (with -9), `start` again: its log stays.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.port, self.controller = folder, _free_port(), _free_port()
+    With ``users`` (name to password) it has a second door, at ``secured_port``, for these alone: SASL_SSL with PLAIN, and a certificate that
+    ``truststore`` (PKCS12, `STORE_PASSWORD`) trusts.
+    """
+
+    def __init__(self, folder: Path, users: Mapping[str, str] | None = None) -> None:
+        self.folder, self.port, self.controller, self.secured_port = folder, _free_port(), _free_port(), _free_port()
+        self.truststore = folder / "trusted.p12"
         self.process: subprocess.Popen[bytes] | None = None
         folder.mkdir(parents=True)
         self.settings = folder / "server.properties"
@@ -79,7 +86,35 @@ auto.create.topics.enable=false
 """,
             encoding="utf-8",
         )
+        if users:
+            self._secure(users)
         self._run("kafka.tools.StorageTool", "format", "-t", _cluster_id(), "-c", str(self.settings))
+
+    def _secure(self, users: Mapping[str, str]) -> None:
+        """Add the second door to the settings, with a certificate of its own."""
+        store = self.folder / "broker.p12"
+        own = ["-storetype", "PKCS12", "-storepass", STORE_PASSWORD, "-alias", "broker"]
+        name = ["-dname", "CN=127.0.0.1", "-ext", "SAN=ip:127.0.0.1", "-validity", "2"]
+        certificate = self.folder / "broker.pem"
+        for given in (
+            ["-genkeypair", "-keystore", str(store), "-keyalg", "RSA", "-keysize", "2048", *name, *own],
+            ["-exportcert", "-rfc", "-keystore", str(store), "-file", str(certificate), *own],
+            ["-importcert", "-noprompt", "-keystore", str(self.truststore), "-file", str(certificate), *own],
+        ):
+            subprocess.run(["keytool", *given], check=True, capture_output=True, timeout=120)
+        known = " ".join(f'user_{user}="{password}"' for user, password in users.items())
+        secured, text = f"SASL_SSL://127.0.0.1:{self.secured_port}", self.settings.read_text(encoding="utf-8")
+        for doors in ("\nlisteners=", "\nadvertised.listeners="):
+            text = text.replace(doors, f"{doors}{secured},")
+        text += f"""listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL
+inter.broker.listener.name=PLAINTEXT
+sasl.enabled.mechanisms=PLAIN
+listener.name.sasl_ssl.plain.sasl.jaas.config={PLAIN} required {known};
+ssl.keystore.location={store}
+ssl.keystore.type=PKCS12
+ssl.keystore.password={STORE_PASSWORD}
+"""
+        self.settings.write_text(text, encoding="utf-8")
 
     @property
     def address(self) -> str:
@@ -121,9 +156,9 @@ def _cluster_id() -> str:
 
 
 @contextlib.contextmanager
-def running(folder: Path) -> Iterator[Broker]:
+def running(folder: Path, users: Mapping[str, str] | None = None) -> Iterator[Broker]:
     """A broker that is there for the length of a block."""
-    broker = Broker(folder)
+    broker = Broker(folder, users)
     try:
         broker.start()
         yield broker
