@@ -6,6 +6,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lakelog.running.run import run
+from lakelog.sources.configured import DirectorySource
+
 if TYPE_CHECKING:
     from lakelog import Lake
 
@@ -24,7 +27,7 @@ def live(lake: Lake) -> dict[int, str]:
 
 
 def walk(lake: Lake, folder: Path) -> None:
-    """Create, append records, a file and a frame, merge, snapshot, restore, clean, check and verify; every answer is looked at.
+    """Create, append records, a file and a frame, merge, snapshot, restore, clean, check, run and verify; every answer is looked at.
 
     Args:
         lake: an empty one.
@@ -65,5 +68,13 @@ def walk(lake: Lake, folder: Path) -> None:
     del expected[100]
     assert live(lake) == {**expected, **dict.fromkeys(range(5), "done")}
     assert orders.check().ok
+
+    inbox = folder / "inbox"
+    inbox.mkdir()
+    (inbox / "1.ndjson").write_text(json.dumps(_record(200, "new", 50)) + "\n", encoding="utf-8")
+    for taken in (1, 0):
+        report = run(lake, "orders", [DirectorySource(str(inbox))])
+        assert (report.outcome, report.exit_code, report.counts.get("appended", 0)) == ("done", 0, taken), report.error
+    assert live(lake)[200] == "new"
     verified = orders.verify()
     assert verified.ok, verified.problems

@@ -57,7 +57,7 @@ def test_the_main_path_on_a_cluster(store: Store, tmp_path: Path, cli: Callable[
     rows = cli("latest orders --engine native --format json --limit 100")
     assert rows.code == 0, rows.err
     latest = {row["order_id"]: row["status"] for row in map(json.loads, rows.out.splitlines())}
-    assert (len(latest), latest[0], latest[7], latest[15]) == (20, "done", "shipped", "new")
+    assert (len(latest), latest[0], latest[7], latest[15]) == (21, "done", "shipped", "new")
 
 
 def test_two_drivers_at_once(store: Store) -> None:
