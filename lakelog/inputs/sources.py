@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import tables
 from lakelog.delta.filesystem import is_file
-from lakelog.delta.plans import repeats
 from lakelog.errors import InvalidRequest
 from lakelog.formats import arrow, csv, parquet, values
 from lakelog.formats.csv import CsvOptions
 from lakelog.formats.fitting import WIDER, fitted, in_utc
 from lakelog.formats.ndjson import from_lines, from_records
 from lakelog.formats.texts import instant_of, spells
+from lakelog.inputs.plans import repeats
 from lakelog.inputs.request import Request, Requesting
 from lakelog.model.config import did_you_mean
 from lakelog.model.names import local_path

@@ -14,11 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakelog.delta import frames, table_properties, tables
-from lakelog.delta.lock import LOCKED
+from lakelog.delta import frames, tables
+from lakelog.delta.small_table import SmallTable
 from lakelog.delta.statement import interpreted
-from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION
-from lakelog.errors import Conflict
 from lakelog.model.names import TableRef, literal, quoted
 from lakelog.model.records import as_datetime
 
@@ -33,7 +31,6 @@ JSON = {
     "timeZone": "UTC", "ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }  # fmt: skip
-ATTEMPTS = 20
 
 
 @dataclass(frozen=True)
@@ -84,40 +81,25 @@ def text_digest(uuid: str, text: str) -> str:
     return hashlib.sha256(f"{uuid} {text}".encode()).hexdigest()
 
 
-def table_of(root: str) -> TableRef:
-    """Where a lake's list is."""
-    return TableRef.of(root, "_lakelog", "erased")
+def _table(root: str) -> SmallTable:
+    return SmallTable(TableRef.of(root, "_lakelog", "erased"), COLUMNS)
 
 
 def add(spark: SparkSession, root: str, erasure: Erasure) -> None:
     """Enter an erasure; one whose ``id`` is there stays as it is. Cost: one small MERGE; the first one of a lake makes the table."""
-    table = table_of(root)
-    if table_properties.read(spark, table) is None:
-        try:
-            tables.create(frames.small_frame(spark, COLUMNS, []), table, properties={FORMAT: str(FORMAT_VERSION)})
-        except Conflict:
-            table_properties.wait_for(spark, table, FORMAT)
-    rows = frames.small_frame(spark, COLUMNS, [erasure.row()]).coalesce(1)
-    for attempt in range(ATTEMPTS):
-        try:
-            tables.merge(rows, table, on="t.id = s.id", clauses="WHEN NOT MATCHED THEN INSERT *", scatter=False)
-            return
-        except Conflict as error:
-            if error.name == LOCKED or attempt == ATTEMPTS - 1:
-                raise
+    _table(root).merge(spark, [erasure.row()], on="t.id = s.id", clauses="WHEN NOT MATCHED THEN INSERT *")
 
 
 def entries(spark: SparkSession, root: str, uuid: str) -> list[Erasure]:
     """The erasures of a topic, oldest first; none where the lake has no list. Cost: at most one small Spark job."""
     from pyspark.sql import functions as F
 
-    properties = table_properties.read(spark, table_of(root))
-    if properties is None:
+    rows = _table(root).read(spark)
+    if rows is None:
         return []
-    table_properties.require_readable(str(table_of(root)), properties)
-    rows = tables.read(spark, table_of(root)).filter(F.col("uuid") == uuid).withColumn("at", F.unix_millis("erased_at"))
-    with tables.door(table_of(root)), interpreted(spark):
-        found = rows.orderBy("at", "id").collect()
+    mine = rows.filter(F.col("uuid") == uuid).withColumn("at", F.unix_millis("erased_at"))
+    with tables.door(_table(root).table), interpreted(spark):
+        found = mine.orderBy("at", "id").collect()
     return [
         Erasure(
             row["uuid"],

@@ -7,19 +7,17 @@ that comes back late can still ask whether it may go on.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakelog.delta import frames, table_properties, tables
-from lakelog.delta.lock import LOCKED
-from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION
-from lakelog.errors import Conflict, InvalidRequest
+from lakelog.delta import tables
+from lakelog.delta.small_table import SmallTable
+from lakelog.errors import InvalidRequest
 from lakelog.model.config import TopicConfig
 from lakelog.model.names import TableRef, literal
+from lakelog.model.records import as_datetime
 from lakelog.model.topic_log import TopicLog
 from lakelog.reader_results import Position
 
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 COLUMNS = "topic STRING, uuid STRING, group_id STRING, offsets STRING, epoch INT, committed_at TIMESTAMP"
-ATTEMPTS = 20
 GROUP_MOST = 255
 
 
@@ -68,11 +65,11 @@ def require_group(group: str) -> None:
 
 def registered(log: TopicLog) -> list[Registration]:
     """The topic's groups, by name. Cost: one small Spark job; none where no reader of the lake is registered."""
-    table = table_of(log.root)
-    if table_properties.read(log.spark, table) is None:
+    rows = _stored(log).read(log.spark)
+    if rows is None:
         return []
-    with tables.door(table):
-        found = _rows(log, tables.read(log.spark, table)).collect()
+    with tables.door(table_of(log.root)):
+        found = _rows(log, rows).collect()
     return [Registration.of(row.asDict(), log.config) for row in found]
 
 
@@ -91,42 +88,26 @@ def commit(log: TopicLog, group: str, position: Position, *, now: int) -> Regist
 
     Cost: one MERGE into a table of a row per group; the first commit of a lake makes the table.
     """
-    table, spark = table_of(log.root), log.spark
     offsets = json.dumps({str(index): offset for index, offset in sorted(position.offsets.items())})
-    source = _source(log, group, offsets, position.epoch, now)
-    for attempt in range(ATTEMPTS):
-        try:
-            if table_properties.read(spark, table) is None:
-                with contextlib.suppress(Conflict):
-                    empty = frames.small_frame(spark, COLUMNS, [])
-                    tables.create(empty, table, partitioned_by=("topic",), properties={FORMAT: str(FORMAT_VERSION)})
-            tables.merge(
-                source,
-                table,
-                on=f"t.topic = {literal(log.name)} AND t.topic = s.topic AND t.group_id = s.group_id",
-                clauses="WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
-                scatter=False,
-            )
-            return Registration(group, position, now, now + log.config.number("offsets.retention.ms"))
-        except Conflict as error:
-            if error.name == LOCKED or attempt == ATTEMPTS - 1:
-                raise
-            logging.getLogger("lakelog").warning("%s: another reader committed its position; try %d of %d", log.name, attempt + 2, ATTEMPTS)
-    raise Conflict(f"{log.name}: other readers committed {ATTEMPTS} times in a row. Nothing was written; try again later.")
+    clauses = "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    _stored(log).merge(log.spark, [_row(log, group, offsets, position.epoch, now)], on=_is_group(log), clauses=clauses)
+    return Registration(group, position, now, now + log.config.number("offsets.retention.ms"))
 
 
-def _source(log: TopicLog, group: str, offsets: str, epoch: int, now: int) -> DataFrame:
-    import datetime
+def _stored(log: TopicLog) -> SmallTable:
+    return SmallTable(table_of(log.root), COLUMNS, ("topic",))
 
-    at = datetime.datetime.fromtimestamp(now / 1000, tz=datetime.timezone.utc)
-    return frames.small_frame(log.spark, COLUMNS, [(log.name, log.uuid, group, offsets, epoch, at)])
+
+def _is_group(log: TopicLog) -> str:
+    return f"t.topic = {literal(log.name)} AND t.topic = s.topic AND t.group_id = s.group_id"
+
+
+def _row(log: TopicLog, group: str, offsets: str, epoch: int, now: int) -> tuple[Any, ...]:
+    return (log.name, log.uuid, group, offsets, epoch, as_datetime(now))
 
 
 def forget(log: TopicLog, group: str) -> bool:
     """Take a group's registration away. Returns whether there was one. Cost: as `commit`."""
-    table = table_of(log.root)
-    if table_properties.read(log.spark, table) is None:
+    if _stored(log).read(log.spark) is None:
         return False
-    source = _source(log, group, "", 0, 0)
-    on = f"t.topic = {literal(log.name)} AND t.topic = s.topic AND t.group_id = s.group_id"
-    return tables.merge(source, table, on=on, clauses="WHEN MATCHED THEN DELETE", scatter=False) is not None
+    return _stored(log).merge(log.spark, [_row(log, group, "", 0, 0)], on=_is_group(log), clauses="WHEN MATCHED THEN DELETE")

@@ -11,11 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from lakelog.delta import frames, table_properties, tables
-from lakelog.delta.lock import LOCKED
+from lakelog.delta import tables
+from lakelog.delta.small_table import SmallTable
 from lakelog.delta.statement import interpreted
-from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION
-from lakelog.errors import Conflict, NotFound
+from lakelog.errors import NotFound
 from lakelog.model.config import did_you_mean
 from lakelog.model.names import TableRef, literal
 from lakelog.model.point_in_time import TIME
@@ -36,7 +35,6 @@ READ = ("topic", "uuid", "name", "epoch", "ends", "version", "generation", "rule
 STATE = ("version", "generation", "rule", "form", "copy")
 # Of two snapshots of one name, deleted and taken again, they are the same one.
 SAME = "t.created_at = s.created_at"
-ATTEMPTS = 20
 
 
 @dataclass(frozen=True)
@@ -114,11 +112,9 @@ def entries(spark: SparkSession, root: str, uuid: str | None = None) -> list[Ent
     """
     from pyspark.sql import functions as F
 
-    properties = table_properties.read(spark, table_of(root))
-    if properties is None:
+    rows = _stored(root).read(spark)
+    if rows is None:
         return []
-    table_properties.require_readable(str(table_of(root)), properties)
-    rows = tables.read(spark, table_of(root))
     if uuid is not None:
         rows = rows.filter(F.col("uuid") == uuid)
     shown = rows.select(*READ, F.unix_millis("created_at").alias("created"), F.unix_millis("kept_until").alias("kept_until"))
@@ -171,8 +167,6 @@ def add(spark: SparkSession, root: str, entry: Entry) -> bool:
 
     Cost: one small MERGE; the first one of a lake makes the table.
     """
-    if table_properties.read(spark, table_of(root)) is None:
-        _create(spark, root)
     return _merged(spark, root, [entry], "WHEN NOT MATCHED THEN INSERT *")
 
 
@@ -231,20 +225,8 @@ def kept_longer(entry: Entry, kept_until: int | None) -> Entry:
 
 
 def _merged(spark: SparkSession, root: str, changed: Sequence[Entry], clauses: str) -> bool:
-    rows = frames.small_frame(spark, COLUMNS, [one.row() for one in changed]).coalesce(1)
-    for attempt in range(ATTEMPTS):
-        try:
-            written = tables.merge(rows, table_of(root), on="t.uuid = s.uuid AND t.key = s.key", clauses=clauses, scatter=False)
-            return written is not None
-        except Conflict as error:
-            if error.name == LOCKED or attempt == ATTEMPTS - 1:
-                raise
-    return False
+    return _stored(root).merge(spark, [one.row() for one in changed], on="t.uuid = s.uuid AND t.key = s.key", clauses=clauses)
 
 
-def _create(spark: SparkSession, root: str) -> None:
-    table = table_of(root)
-    try:
-        tables.create(frames.small_frame(spark, COLUMNS, []), table, properties={FORMAT: str(FORMAT_VERSION)})
-    except Conflict:
-        table_properties.wait_for(spark, table, FORMAT)
+def _stored(root: str) -> SmallTable:
+    return SmallTable(table_of(root), COLUMNS)

@@ -43,11 +43,12 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "rows", "notes", "inspection", "batch_rows", "tail", "tokens", "ledger", "conditions", "guard", "state", "withdrawn", "cut", "terms", "bronze",
         "extent", "append", "bulk",
     ),
-    "inputs": ("request", "sources", "kafka", "inference", "refusal", "screening", "staging", "identity", "directory", "keys"),
+    "inputs": ("request", "plans", "sources", "kafka", "inference", "refusal", "screening", "staging", "identity", "directory", "keys"),
     "formats": ("texts", "files", "csv", "parquet", "arrow", "values", "variant", "ndjson", "fitting", "avro", "decoding"),
     "delta": (
-        "prerequisites", "class_archive", "session", "stopping", "kafka", "errors", "location", "object_store", "lock", "statement", "plans",
-        "commit_file", "commits", "table_properties", "filesystem", "frames", "tables", "past",
+        "prerequisites", "class_archive", "session", "stopping", "kafka", "errors", "location", "object_store", "lock", "statement",
+        "commit_file", "commits", "table_properties", "filesystem", "frames", "tables",
+        "small_table", "past",
     ),
     "model": (
         "names", "config", "kinds", "queries", "records", "row_rules", "ordering", "topic_log", "expectations", "log_state",
@@ -63,7 +64,7 @@ PLACE = {
 }
 # Where rows come to the driver: bounded metadata behind the doors, and the printing of results.
 COLLECTORS = (
-    "delta.plans", "delta.frames", "delta.tables", "delta.past", "delta.commits", "delta.filesystem", "delta.table_properties",
+    "inputs.plans", "delta.frames", "delta.tables", "delta.past", "delta.commits", "delta.filesystem", "delta.table_properties",
     "inputs.refusal", "inputs.screening", "inputs.staging",
     "log.tail", "log.tokens", "log.ledger", "log.withdrawn", "log.conditions", "log.inspection", "log.batch_rows", "log.bronze", "log.bulk",
     "latest.compare", "latest.fill", "latest.progress", "latest.upsert", "latest.status", "latest.recompute", "operations.missing",

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow
 from pyarrow import parquet
 
-from lakelog.delta.plans import repeats
+from lakelog.inputs.plans import repeats
 from lakelog.inputs.sources import requested
 
 
