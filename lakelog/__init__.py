@@ -13,8 +13,8 @@ key, the winner under the topic's *ordering rule*. The folders are the architect
     topic.py      the verbs on one topic; writing.py, reading.py, retention.py: those on its log and readers; latest_table.py: those that read
                   the latest table; commit_log.py: a topic as a commit log (KIP-27)
     native/       the verbs that only read, on the same tables without a JVM: delta-rs, DuckDB
-    transfer/     a topic as a directory of Parquet files with checksums: exported at a snapshot, imported under another root
     cleaning/     the log kept small: what nobody needs is planned and removed, segments closed, the log start moved (Kafka's log cleaner)
+    transfer/     a topic as a directory of Parquet files with checksums: exported at a snapshot, imported under another root
     operations/   what touches several tables of a topic: configure, repair, upgrade; intents, by which the next writer finishes them
     readers/      positions in the log: read from one on, told where one stands, begun with the latest table, registered
     snapshots/    states of silver that are named, kept, compared and restored; the lake's registry of them (KIP-630)

@@ -249,9 +249,9 @@ class Erased(Result):
     """The receipt of an erased key, which is named by its digest alone; with ``dry_run`` what would be removed.
 
     ``erased_at``: when it was erased first; None where it never was. ``removed``: table to rows: ``log``, ``silver``, ``quarantine``, ``verdicts``
-    (rules whose verdict quoted it, or may have), ``runs`` (runs whose report did). ``was_live``: it had a live row. ``snapshots``: those that
-    became tables of their own without it. ``held``: what still holds it; ``complete``: nothing does. ``unread``: rows of the quarantine that are
-    no records, which are not searched.
+    (rules whose verdict quoted it, or may have), ``runs`` (runs whose report did), ``exports``. ``was_live``: it had a live row. ``snapshots``:
+    those that became tables of their own without it. ``held``: what still holds it; ``complete``: nothing does. ``unread``: rows of the quarantine
+    that are no records, which are not searched.
     """
 
     topic: str

@@ -238,7 +238,8 @@ class LogReading(ABC):
         """Write the topic to a directory of Parquet files: the latest table at a snapshot, the log from its end on, types, settings, epochs.
 
         A manifest with the checksum of every file comes last: a directory without one is no export. `Lake.import_topic` makes a topic of it, under
-        any root. The topic itself is not changed.
+        any root. The topic itself is not changed. The lake lists the directory (``_lakelog/exports``) before anything is written there, so that a key
+        that is erased later leaves the export, too.
 
         Args:
             directory: new or empty, or one in which an export was cut off; a path, or a URI that pyarrow can open as well as Spark.
@@ -249,7 +250,7 @@ class LogReading(ABC):
             OffsetOutOfRange: the log no longer tells all that came after that snapshot.
             NotFound: there is no such snapshot.
             Refused: it was made under another ordering rule (RULE_CHANGED); the remedy is named.
-            Conflict: the topic is being restored or repaired.
+            Conflict: the topic is being restored or repaired, or a key was erased meanwhile.
 
         Cost: the latest table at the snapshot and the log from its end are read and written once; the files are read again for their checksums.
         """
@@ -259,4 +260,6 @@ class LogReading(ABC):
         stored = point.stored(self.log, point.find(self.log, at))
         held = plan.control_of(self.log, stored)
         found = bootstrap.place_of(held, at) if isinstance(at, int) else self._place(at)
-        return export.export(self.log, os.path.abspath(place) if "/" not in place else place, found, held, stored, self._now())
+        return export.export(
+            self.log, os.path.abspath(place) if "/" not in place else place, found, held, stored, self._now(), now=self.clock()
+        )

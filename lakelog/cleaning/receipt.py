@@ -18,6 +18,7 @@ from lakelog.model.topic_log import TopicLog
 from lakelog.operations import erase, quotes
 from lakelog.operations.erase import Found, Target
 from lakelog.snapshots import maintain, registry
+from lakelog.transfer.exports import InExports
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -31,7 +32,7 @@ CUT = 32
 TIMES = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSS[XXX]", "timeZone": "UTC"}
 
 
-def receipt(log: TopicLog, key: NamedKey, target: Target, found: Found, *, dry_run: bool, now: int) -> Erased:
+def receipt(log: TopicLog, key: NamedKey, target: Target, found: Found, outside: InExports, *, dry_run: bool, now: int) -> Erased:
     """The answer of an erasure.
 
     Args:
@@ -39,6 +40,7 @@ def receipt(log: TopicLog, key: NamedKey, target: Target, found: Found, *, dry_r
         key: the key.
         target: its digest.
         found: what there was of it before.
+        outside: what there was of it in exports, and those that may hold it still.
         dry_run: it is there still.
         now: the time in milliseconds.
 
@@ -46,7 +48,8 @@ def receipt(log: TopicLog, key: NamedKey, target: Target, found: Found, *, dry_r
     """
     mine = [one for one in erased.entries(log.spark, log.root, log.uuid) if one.digest == target.digest]
     removed = {"log": found.records, "silver": found.silver, "quarantine": found.quarantine, "verdicts": found.verdicts, "runs": found.runs}
-    held = [] if dry_run else _held(log, key, target, max((one.at for one in mine), default=now), found, now=now)
+    removed["exports"] = outside.rows
+    held = [] if dry_run else [*_held(log, key, target, max((one.at for one in mine), default=now), found, now=now), *outside.held]
     first = min((one.at for one in mine), default=None)
     return Erased(
         log.name, target.digest, dry_run, None if first is None else as_datetime(first), removed, found.live > 0, list(found.snapshots), held,

@@ -22,6 +22,7 @@ from lakelog.operations import erase as operation
 from lakelog.operations.truncate import Held
 from lakelog.results import Merged, SnapshotDeleted
 from lakelog.snapshots import keeping
+from lakelog.transfer import exports
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,9 +62,7 @@ class CleaningVerbs:
         What is not merged yet is folded in memory, and with ``roll_idle`` idle segments that are old enough count as closed, so that the plan is
         the one that a clean carries out after its merge.
 
-        Gives and raises as `clean`; ``dry_run`` is True.
-
-        Cost: as the reading half of a merge of what waits, then as the plan of `clean`.
+        Gives and raises as `clean`; ``dry_run`` is True. Cost: as the reading half of a merge of what waits, then as the plan of `clean`.
         """
         _checked(max_bytes)
         self.refresh()
@@ -207,18 +206,19 @@ class CleaningVerbs:
         return RecordsDeleted(self.name, partition, before, start, gone)
 
     def erase(self, key: Any, *, dry_run: bool = False) -> Erased:
-        """Remove a key for good: from the log, the latest table, the quarantine, kept snapshots, verdicts, reports of runs; gives a receipt.
+        """Remove a key for good: from log, latest table, quarantine, kept snapshots, exports, verdicts, reports of runs; gives a receipt.
 
         For data that must not be kept, such as a person's. Records of the key in every partition go, whatever their version; offsets, order and the
         log's end stay. Snapshots that are kept by name, copies, and the newest become tables of their own without the key; those whose time is over
-        are removed. Old files hold it for time travel until their retention is over, commit files in ``_delta_log``, of which it is the least or
-        greatest key, until Delta removes them: ``held`` says where and until when. Called again then, it removes the old files, and the receipt is
-        ``complete``. What checks observed and the messages of errors may quote any record: these texts go from all verdicts and reports of the topic,
-        whichever key it is; counts, rules and names stay. No restore, import or requeue in this lake brings old records of the key back: a list of
-        digests (``_lakelog/erased``) is consulted by each. New records of the key are taken as any others. (SEMANTICS L55)
+        are removed. Exports that the lake lists are written without it, or named in ``held`` where that cannot be done from here. Old files hold it
+        for time travel until their retention is over, commit files in ``_delta_log``, of which it is the least or greatest key, until Delta removes
+        them: ``held`` says where and until when. Called again then, it removes the old files, and the receipt is ``complete``. What checks observed
+        and the messages of errors may quote any record: these texts go from all verdicts and reports of the topic, whichever key it is; counts, rules
+        and names stay. No restore, import or requeue in this lake brings old records of the key back: a list of digests (``_lakelog/erased``) is
+        consulted by each. New records of the key are taken as any others. (SEMANTICS L55)
 
         Readers that keep up are not told: append a delete of the key first, where they are to see it go. Readers behind the log's end in a partition
-        that held the key begin anew from the latest table (OFFSET_OUT_OF_RANGE). Not searched: directories of exports, input files, files of reports
+        that held the key begin anew from the latest table (OFFSET_OUT_OF_RANGE). Not searched: exports that were moved, input files, files of reports
         (``--report``), copies made by others, rows of the quarantine that are no records (``unread``), topics imported from this one before.
 
         Args:
@@ -229,11 +229,11 @@ class CleaningVerbs:
 
         Raises:
             InvalidRequest: the key is none of the topic's type.
-            Damaged: the latest table is not as lakelog left it or older than what the log tells, or a snapshot cannot be read. Nothing was erased.
+            Damaged: the latest table is not as lakelog left it, or older than the log tells; a snapshot cannot be read. Nothing was erased.
             Refused: the ordering rule is not the one silver was made under (RULE_CHANGED): merge with ``rebuild`` first, it needs the whole log.
             Conflict: other writers were first again and again. What was begun is finished by the next writing command.
 
-        Cost: the key column of all tables and of their old files is read once before and once after; the files that hold the key are written again,
+        Cost: the keys of all tables, old files and exports are read once before and once after; the files that hold the key are written again,
         snapshots that hold it read as a whole and copied. Appends wait meanwhile. Then `expire_snapshots`, and VACUUM of all these tables.
         """
         end = self._end_for(dry_run=dry_run)
@@ -241,7 +241,7 @@ class CleaningVerbs:
         target = operation.Target.of(self.log, wanted)
         found = operation.find(self.log, target)
         if dry_run:
-            return receipt(self.log, wanted, target, found, dry_run=True, now=self.clock())
+            return receipt(self.log, wanted, target, found, exports.find(self.log, target.digest), dry_run=True, now=self.clock())
         known = {one.digest for one in erased.entries(self.spark, self.root, self.uuid)}
         for _ in range(ATTEMPTS):
             if target.digest in known and not found.in_tables:
@@ -257,7 +257,7 @@ class CleaningVerbs:
         self.expire_snapshots()
         keeping.follow(self.log, self.config, now=self.clock())
         operation.vacuum(self.log, self._ready(pin=True))
-        done = receipt(self.log, wanted, target, found, dry_run=False, now=self.clock())
+        done = receipt(self.log, wanted, target, found, exports.remove(self.log, target.digest), dry_run=False, now=self.clock())
         LOGGER.info("%s: erased the key %s: %s", self.name, target.digest[:12], done.removed)
         return done
 

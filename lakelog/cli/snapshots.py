@@ -239,7 +239,7 @@ def erase(
     key: Annotated[str, typer.Argument(metavar="KEY", help="The key, as text or as NDJSON has it.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell where the key is; change nothing.")] = False,
 ) -> None:
-    """Remove a key for good, from log, latest table, quarantine and snapshots; asks first. Again: what still holds it."""
+    """Remove a key for good, from log, latest table, quarantine, snapshots, exports; asks first. Again: what still holds it."""
     from lakelog.terminal.input import key_of
 
     target = call.lake([topic], writing=not dry_run).topic(topic)

@@ -25,7 +25,7 @@ from lakelog.snapshots.registry import Entry
 
 COPY = "snapshot_"
 # The lake's own tables, to which every run, verdict and position adds a small file; written together where there are many.
-OF_LAKE = ("runs", "snapshots", "verdicts", "positions", "erased")
+OF_LAKE = ("runs", "snapshots", "verdicts", "positions", "erased", "exports")
 MANY_FILES = 32
 # For how long a copy that nobody entered is left alone where no lock arbitrates.
 FRESH_MS = 3_600_000

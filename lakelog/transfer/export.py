@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING
 
 from lakelog.delta import frames, past, tables
 from lakelog.errors import Conflict, InvalidRequest, OffsetOutOfRange
-from lakelog.latest import evolution, merge, silver
+from lakelog.latest import erased, evolution, merge, silver
 from lakelog.latest.progress import Progress
 from lakelog.log.tail import LogEnd
 from lakelog.model.log_state import CONFIGURE, TRUNCATE
 from lakelog.model.positions import SnapshotPlace, usable
 from lakelog.model.topic_log import TopicLog
 from lakelog.reader_results import Exported
-from lakelog.transfer import manifest
+from lakelog.transfer import exports, manifest
 from lakelog.transfer.manifest import LOG, SILVER, Manifest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def export(log: TopicLog, directory: str, place: SnapshotPlace, held: Progress, stored: DataFrame, end: LogEnd) -> Exported:
+def export(log: TopicLog, directory: str, place: SnapshotPlace, held: Progress, stored: DataFrame, end: LogEnd, *, now: int) -> Exported:
     """Write a topic to a new or empty directory; one in which an export was cut off is written anew.
 
     Args:
@@ -30,13 +30,15 @@ def export(log: TopicLog, directory: str, place: SnapshotPlace, held: Progress, 
         held: silver's progress there.
         stored: silver's rows there.
         end: the log's end, at its version.
+        now: the time in milliseconds.
 
     Raises:
         InvalidRequest: the directory holds something else.
         OffsetOutOfRange: the log no longer tells all that came after the snapshot.
-        Conflict: the topic is being restored or repaired.
+        Conflict: the topic is being restored or repaired, or a key was erased meanwhile.
 
-    Cost: silver at the snapshot and the log from its end are read once and written once; every file is read again for its checksum.
+    Cost: silver at the snapshot and the log from its end are read once and written once; every file is read again for its checksum. The export
+    is entered in the lake's list first (`exports`), so that an erasure finds it.
     """
     if end.intent is not None and end.intent.operation not in (CONFIGURE, TRUNCATE):
         raise Conflict(
@@ -50,8 +52,11 @@ def export(log: TopicLog, directory: str, place: SnapshotPlace, held: Progress, 
         )  # fmt: skip
     if manifest.is_there(directory):
         raise InvalidRequest(f"{directory} is not empty. Name a new or empty directory. Nothing was exported.", name="NOT_EMPTY")
+    exports.enter(log, directory, now=now)
+    gone = erased.entries(log.spark, log.root, log.uuid)
     root = directory.rstrip("/")
-    rows, records = silver.with_remembered(log, stored), _tail(log, place, end)
+    # A version from before a key was erased holds it still.
+    rows, records = erased.without(silver.with_remembered(log, stored), log.uuid, gone), _tail(log, place, end)
     with tables.door(log.table):
         rows.write.mode("overwrite").parquet(f"{root}/{SILVER}")
         records.write.mode("overwrite").parquet(f"{root}/{LOG}")
@@ -67,6 +72,9 @@ def export(log: TopicLog, directory: str, place: SnapshotPlace, held: Progress, 
     }  # fmt: skip
     marks = {str(index): [mark.offset, mark.epoch, mark.control] for index, mark in sorted(held.marks.items())}
     files = manifest.files(directory)
+    if erased.entries(log.spark, log.root, log.uuid) != gone:
+        manifest.remove(directory, files)
+        raise Conflict(f"{log.name}: a key was erased while its topic was exported. Nothing was exported; export again.")
     manifest.write(
         directory,
         Manifest(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -144,6 +145,16 @@ def files(directory: str) -> list[File]:
                         digest.update(chunk)
                 found.append(File(f"{side}/{one.path.rsplit(f'/{side}/', 1)[1]}", one.size, digest.hexdigest()))
     return sorted(found, key=lambda one: one.path)
+
+
+def remove(directory: str, gone: Sequence[File]) -> None:
+    """Remove data files of an export, with the checksum that Hadoop writes beside them on a disk; those that are not there are passed over."""
+    store, root = filesystem(directory)
+    for one in gone:
+        folder, name = f"{root.rstrip('/')}/{one.path}".rsplit("/", 1)
+        for path in (f"{folder}/{name}", f"{folder}/.{name}.crc"):
+            with contextlib.suppress(FileNotFoundError):
+                store.delete_file(path)
 
 
 def check(directory: str, manifest: Manifest) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ def test_an_erased_key_is_gone_and_its_old_records_do_not_come_back(lake: Lake, 
     append(topic, ann="a1", bob="b1", eve="e1")
     first, early = topic.merge().version, topic.position()
     topic.export(tmp_path / "export")
+    shutil.copytree(tmp_path / "export", tmp_path / "moved")
     topic.snapshot("before", keep="90 days")
     append(topic, ann="a2", kim="k1")
     topic.merge()
@@ -48,7 +50,7 @@ def test_an_erased_key_is_gone_and_its_old_records_do_not_come_back(lake: Lake, 
 
     ends, version = topic.ends(), topic.status().bronze_version
     planned = topic.erase("ann", dry_run=True)
-    assert planned.removed == {"log": 3, "silver": 1, "quarantine": 0, "verdicts": 0, "runs": 0}
+    assert planned.removed == {"log": 3, "silver": 1, "quarantine": 0, "verdicts": 0, "runs": 0, "exports": 1}
     assert (planned.snapshots, planned.was_live, planned.erased_at) == (["before"], True, None)
     assert (topic.status().bronze_version, people(topic)["ann"]) == (version, "a2"), "a dry run changes nothing"
 
@@ -78,12 +80,12 @@ def test_an_erased_key_is_gone_and_its_old_records_do_not_come_back(lake: Lake, 
     topic.restore(first)
     assert people(topic) == {"bob": "b1", "eve": "e1"}, "silver's old version held it"
     assert topic.verify().problems == []
-    copy = lake.import_topic(tmp_path / "export", name="copy")
-    assert people(copy) == {"bob": "b1", "eve": "e1"}, "so did the export"
+    copy = lake.import_topic(tmp_path / "moved", name="copy")
+    assert people(copy) == {"bob": "b1", "eve": "e1"}, "so did the copy of an export, which the lake does not know of"
     assert copy.verify().problems == []
 
     aside = topic.erase("kim")
-    assert aside.removed == {"log": 0, "silver": 0, "quarantine": 1, "verdicts": 0, "runs": 0}, "the restore had put it there"
+    assert aside.removed == {"log": 0, "silver": 0, "quarantine": 1, "verdicts": 0, "runs": 0, "exports": 0}, "the restore had put it there"
     assert topic.quarantined().filter("key = 'kim'").isEmpty()
     assert "kim" not in commit_files(topic, "quarantine"), "its statistics are of places and times alone"
     nobody = topic.erase("nobody")

@@ -23,11 +23,11 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "lake": ("query", "lake_table", "lake_topics", "lake_queries", "lake_snapshots", "lake_import", "lake"),
     "": ("latest_table", "reading", "retention", "writing", "topic", "commit_log"),
     "native": ("rows", "commits", "stores", "table", "past", "log", "latest", "snapshots", "lag", "topic", "query"),
-    "transfer": ("manifest", "export", "load"),
     "cleaning": (
         "plan", "checkpoint", "segments", "forgetting", "winners", "dropping", "tombstones", "planned", "clean", "retention", "roll", "contest",
         "explain", "receipt", "verbs",
     ),
+    "transfer": ("manifest", "exports", "export", "load"),
     "operations": ("create", "configure", "delete", "missing", "replay", "repair", "upgrade", "truncate", "quotes", "erase", "intents"),
     "readers": ("validate", "read", "bootstrap", "positions", "lag"),
     "snapshots": ("registry", "keeping", "epochs", "point", "take", "plan", "restore", "maintain", "verbs"),
@@ -74,7 +74,7 @@ COLLECTORS = (
     "snapshots.registry", "snapshots.plan", "snapshots.point", "log.extent",
     "quality.quarantine", "quality.verdicts", "quality.merge_gate", "quality.audit", "quality.profile", "quality.requeue",
     "quality.selection",    "quality.rivals", "quality.expectations",
-    "log.cut", "latest.erased", "operations.erase", "operations.quotes",
+    "log.cut", "latest.erased", "operations.erase", "operations.quotes", "transfer.exports",
     "running.lease", "page.table_reader", "delta.kafka", "sources.streaming", "lake.lake_table",
     "formats.arrow", "inputs.keys", "formats.csv", "inputs.inference", "formats.files", "terminal.rows",
 )  # fmt: skip
