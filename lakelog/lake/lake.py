@@ -45,7 +45,8 @@ class Lake(LakeQueries, LakeSnapshots, LakeImport):
     Opening a lake reads nothing; the first topic makes the root a lake.
 
     ``Lake("./lake")``, without a session, answers what only reads, and starts no Java: `topics`, `topic`, `describe`, `snapshots`, `sql` by
-    DuckDB, and of its topics what `native.topic.NativeTopic` has, with rows as `native.rows.Rows`. Needs the extra ``native``.
+    DuckDB, and of its topics what `native.topic.NativeTopic` has, with rows as `native.rows.Rows`. Every other verb is refused (NotReady, NEEDS_SPARK),
+    whatever else is wrong with the call. Needs the extra ``native``.
 
     Args:
         spark: the session that does the work; on Databricks the one given, else for example `local_session`'s. None, or the root in its place,
@@ -90,6 +91,7 @@ class Lake(LakeQueries, LakeSnapshots, LakeImport):
 
         Cost: one commit; for `silver.SHAPING` a look at every topic, and a commit on each silver that follows.
         """
+        self._require_session("configure")
         table_properties.require_writable(self.root, self._own.opened())
         parsed = parse({name: value for name, value in settings.items() if value is not None}, lake=True)
         known = {setting.lake_name for setting in SETTINGS.values() if not setting.fixed}
@@ -120,6 +122,7 @@ class Lake(LakeQueries, LakeSnapshots, LakeImport):
 
         Cost: per topic two commits on each table, for the lake one.
         """
+        self._require_session("upgrade")
         stored = self._own.opened()
         done = [sentence for topic in self._there(self._topic) for sentence in upgrade.upgrade(topic.log, now=self.clock())]
         if int(stored[FORMAT]) < FORMAT_VERSION:
@@ -170,6 +173,7 @@ class Lake(LakeQueries, LakeSnapshots, LakeImport):
 
         Cost: three small Delta tables, one commit each.
         """
+        self._require_session("create_topic")
         check_topic_name(name)
         if not 1 <= partitions <= 10_000:
             raise InvalidConfig(f"partitions={partitions}: a topic has 1 to 10000 partitions.")
@@ -233,6 +237,7 @@ class Lake(LakeQueries, LakeSnapshots, LakeImport):
 
         Cost: under a path three small Spark jobs; every file is removed.
         """
+        self._require_session("delete_topic")
         listed = self._identity(name)
         tables = delete.own(self.spark, self.root, name)
         if listed is None and not tables:

@@ -42,6 +42,7 @@ class LakeImport(LakeTopics):
 
         Cost: every file is read twice, once for its checksum; both tables are written once.
         """
+        self._require_session("import_topic")
         place = absolute_root(os.fspath(directory))
         if "/" not in place:
             place = os.path.abspath(place)

@@ -47,10 +47,10 @@ class LakeQueries(LakeTopics):
             return cast("DataFrame", ask(self.topics(), self._native, query, at))
         if engine != "spark":
             raise InvalidRequest(f"engine={engine!r}: must be one of spark, duckdb.")
+        if self._session is None:
+            raise needs_spark("lake.sql, but with engine='duckdb',", self.root)
         from pyspark.errors import AnalysisException
 
-        if self._session is None:
-            raise needs_spark("sql, but with engine='duckdb',", self.root)
         query = checked_query(self.spark, query)
         known: dict[str, str] = {}
         existing: list[str] = []

@@ -36,6 +36,7 @@ class LakeSnapshots(LakeTopics):
 
         Cost: a `Topic.snapshot` for each topic.
         """
+        self._require_session("snapshot")
         check_name(name)
         keep_ms(keep)
         have = {one.uuid: one for one in registry.entries(self.spark, self.root) if one.name == name}
@@ -65,6 +66,7 @@ class LakeSnapshots(LakeTopics):
 
         Cost: a `Topic.restore` for each topic.
         """
+        self._require_session("restore")
         have = {one.uuid for one in registry.entries(self.spark, self.root) if one.name == name}
         topics = [topic for topic in self._there(self.topic) if topic.uuid in have]
         if not topics:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import fields
 from typing import TYPE_CHECKING, cast
 
 from lakelog.delta import table_properties
@@ -37,6 +38,15 @@ class LakeTopics:
         if self._session is None:
             raise needs_spark("This verb", self.root)
         return self._session
+
+    def _require_session(self, verb: str) -> None:
+        """Refuse a verb that Spark carries out, before anything of the call or the lake is looked at.
+
+        Raises:
+            NotReady: there is no session (NEEDS_SPARK).
+        """
+        if self._session is None:
+            raise needs_spark(f"lake.{verb}", self.root)
 
     @property
     def has_session(self) -> bool:
@@ -116,5 +126,5 @@ class LakeTopics:
         return found
 
     def _native(self, name: str) -> NativeTopic:
-        verbs = frozenset(verb for verb in dir(Topic) if not verb.startswith("_"))
+        verbs = frozenset(verb for verb in (*dir(Topic), *(one.name for one in fields(Topic))) if not verb.startswith("_"))
         return NativeTopic(self.root, name, self.clock, self._own.defaults, verbs)

@@ -24,7 +24,7 @@ from lakelog.model.topic_log import TopicLog
 from lakelog.native import lag, latest, log, past, snapshots
 from lakelog.native.rows import Rows
 from lakelog.native.table import Table, properties
-from lakelog.reader_results import Lag
+from lakelog.reader_results import Lag, Position
 from lakelog.readers import validate
 from lakelog.results import Snapshot, TopicDescription
 from lakelog.snapshots import registry
@@ -144,14 +144,25 @@ class NativeTopic:
         """As `Topic.to_pandas`."""
         return as_pandas(self.to_arrow(at))
 
-    def read(self, partition: int | None = None, offset: int | None = None, limit: int | None = None) -> Rows:
-        """As `Topic.read`, as rows of this process.
+    def read(
+        self,
+        partition: int | None = None,
+        offset: int | None = None,
+        limit: int | None = None,
+        *,
+        since: Position | None = None,
+        max_records: int | None = None,
+    ) -> Rows:
+        """As `Topic.read` but from a position, as rows of this process.
 
         Raises:
+            NotReady: ``since`` or ``max_records`` are given: Spark reads on from a position (NEEDS_SPARK).
             OffsetOutOfRange: ``offset`` is beyond the log end or below the log start of the partition (of every partition, when none is named); below
                 the start it names the snapshot to load.
             InvalidRequest: there is no such partition.
         """
+        if since is not None or max_records is not None:
+            raise needs_spark("topic.read from a position (since=)", self.root)
         self.refresh()
         bronze = Table(self.bronze)
         if partition is not None:
