@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lakelog.cleaning_results import Erased, Holder
-from lakelog.delta import filesystem, past, table_properties, tables
+from lakelog.delta import past, table_properties, tables
+from lakelog.errors import Damaged, NotFound
 from lakelog.inputs.keys import NamedKey
 from lakelog.latest import erased, silver
 from lakelog.latest.erased import digest_sql
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 FILES = "Old files go with maintain, or with erase again, once their retention is over; then erase again says so."
+COPIES = "Run maintain, which removes copies that nothing needs; in a catalog or on an object store once they are an hour old."
 EDGES = "it is the least or greatest key of a data file"
 COMMITS = "Delta removes them when it writes a checkpoint after their retention (delta.logRetentionDuration); then erase again says so."
 EDGE_FIELDS, PLACE = ("minValues", "maxValues"), ("file", "written")
@@ -44,7 +46,8 @@ def receipt(log: TopicLog, key: NamedKey, target: Target, found: Found, outside:
         dry_run: it is there still.
         now: the time in milliseconds.
 
-    Cost: the key column of all files of the topic's tables is read, old ones too, and their commit files; the registries; verdicts and runs.
+    Cost: the key column of all files of the topic's tables is read, old ones too, and their commit files (in a catalog that of copies of snapshots
+    alone); the registries; verdicts and runs.
     """
     mine = [one for one in erased.entries(log.spark, log.root, log.uuid) if one.digest == target.digest]
     removed = {"log": found.records, "silver": found.silver, "quarantine": found.quarantine, "verdicts": found.verdicts, "runs": found.runs}
@@ -71,14 +74,9 @@ def _held(log: TopicLog, key: NamedKey, target: Target, at: int, found: Found, *
         if name in commits:
             held.append(Holder(f"commit files of {table}: {EDGES}", commits[name], as_datetime(at + log_retention_ms(log, name)), COMMITS))
     held += [
-        Holder(
-            f"the table {table}, a copy of a snapshot",
-            files.get(name, commits.get(name)),
-            None,
-            "Run maintain, which removes copies that nothing needs.",
-        )
+        Holder(f"the table {table}, a copy of a snapshot", files.get(name, commits.get(name)), None, COPIES)
         for name, table in copies(log).items()
-        if name in files or name in commits
+        if name in files or name in commits or (table.path is None and _holds_row(log, table, target))
     ]
     quoting = quotes.files(log, target.quoted, at)
     until = as_datetime(at + retention_ms(log, "verdicts"))
@@ -98,11 +96,18 @@ def _held(log: TopicLog, key: NamedKey, target: Target, at: int, found: Found, *
 
 
 def copies(log: TopicLog) -> dict[str, TableRef]:
-    """The copies of snapshots, those that nothing needs too; in a catalog none, they go with their snapshots."""
-    if log.table.path is None:
-        return {}
-    names = filesystem.names_in(log.spark, f"{log.root}/{log.name}")
-    return {name: TableRef.of(log.root, log.name, name) for name in names if name.startswith(maintain.COPY)}
+    """The copies of snapshots, those that nothing needs too."""
+    return maintain.copies(log.spark, log.root, log.name, log.uuid)
+
+
+def _holds_row(log: TopicLog, table: TableRef, target: Target) -> bool:
+    """Whether a copy in a catalog holds the key; one that cannot be read may, unless it is gone by now. Cost: its keys are read."""
+    try:
+        with tables.door(table):
+            rows = tables.read(log.spark, table)
+            return not rows.filter(f"bucket >= 0 AND {digest_sql(log.uuid, log.types.key)} = '{target.digest}'").isEmpty()
+    except (Damaged, NotFound):
+        return table in copies(log).values()
 
 
 def files_holding(log: TopicLog, target: Target) -> dict[str, int]:

@@ -247,7 +247,7 @@ class CleaningVerbs:
             if target.digest in known and not found.in_tables:
                 operation.unquote(self.log, target)
                 break
-            intent = operation.begin(self.log, target, end, now=self.clock())
+            intent = operation.begin(self.log, target, found.copies, end, now=self.clock())
             if intent is not None:
                 operation.carry_out(self.log, log_end(self.log, pin=True), intent, now=self.clock())
                 break

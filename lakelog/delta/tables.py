@@ -22,7 +22,7 @@ from lakelog.delta.errors import source_door as source_door
 from lakelog.delta.filesystem import is_cut_off, remove
 from lakelog.delta.statement import committing, during, interpreted
 from lakelog.errors import Conflict, NotFound
-from lakelog.model.names import TableRef, quoted
+from lakelog.model.names import TableRef, literal, quoted, schema_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -293,6 +293,13 @@ def merge(
             return version_committed(spark, table, sign)
     finally:
         spark.catalog.dropTempView(view)
+
+
+def names(spark: SparkSession, schema: str, beginning: str) -> list[str]:
+    """The names of a catalog schema's tables and views that begin so (letters, digits and _), sorted; no temporary ones. No Spark job."""
+    with door(schema):
+        found = spark.sql(f"SHOW TABLES IN {schema_sql(schema)} LIKE {literal(f'{beginning}*')}").collect()
+    return sorted(row["tableName"] for row in found if not row["isTemporary"])
 
 
 def drop(spark: SparkSession, table: TableRef) -> None:

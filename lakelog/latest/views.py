@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lakelog.delta import tables
 from lakelog.log.rows import RECORD_COLUMNS
-from lakelog.model.names import TableRef, quoted
+from lakelog.model.names import TableRef, quoted, schema_sql
 from lakelog.model.records import Types, flat_columns
 from lakelog.model.widening import shaped_in_sql
 
@@ -74,8 +74,8 @@ def selects(
 
 def statements(topic: str, schema: str, silver: TableRef, bronze: TableRef, types: Types) -> list[str]:
     """The statements that keep the views in a catalog, for readers that do not know lakelog."""
-    prefix = ".".join(quoted(part) for part in schema.split("."))
-    return [f"CREATE OR REPLACE VIEW {prefix}.{quoted(name)} AS {select}" for name, select in selects(topic, silver, bronze, types).items()]
+    found = selects(topic, silver, bronze, types)
+    return [f"CREATE OR REPLACE VIEW {schema_sql(schema)}.{quoted(name)} AS {select}" for name, select in found.items()]
 
 
 def is_named(topic: str, query: str) -> bool:
@@ -121,7 +121,6 @@ def names(topic: str) -> tuple[str, str, str]:
 
 def drop(spark: SparkSession, topic: str, schema: str) -> None:
     """Remove a topic's views from a catalog."""
-    prefix = ".".join(quoted(part) for part in schema.split("."))
     for name in names(topic):
         with tables.door(f"{schema}.{name}"):
-            spark.sql(f"DROP VIEW IF EXISTS {prefix}.{quoted(name)}")
+            spark.sql(f"DROP VIEW IF EXISTS {schema_sql(schema)}.{quoted(name)}")

@@ -18,6 +18,11 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def schema_sql(root: str) -> str:
+    """A catalog schema as SQL names it, every part quoted."""
+    return ".".join(map(quoted, root.split(".")))
+
+
 def listed(numbers: Iterable[int]) -> str:
     """Numbers as SQL lists them."""
     return ", ".join(map(str, numbers))

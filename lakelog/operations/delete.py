@@ -21,7 +21,7 @@ from lakelog.model.names import TableRef
 from lakelog.model.topic_log import TopicLog
 from lakelog.operations.configure import ATTEMPTS
 from lakelog.operations.create import is_foreign, topic_tables
-from lakelog.snapshots import registry
+from lakelog.snapshots import maintain, registry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -115,8 +115,11 @@ def drop(spark: SparkSession, root: str, name: str, deleted: str | None) -> None
     if "/" not in root:
         if not is_another():
             views.drop(spark, name, root)
-        copies = sorted({one.copy for one in registry.entries(spark, root) if one.topic == name and one.copy is not None})
-        for table in [*(TableRef.of(root, name, copy) for copy in (*copies, "quarantine")), latest, log]:
+        copies = {one.copy for one in registry.entries(spark, root) if one.topic == name and one.copy is not None}
+        if deleted is not None:
+            # Nobody maintains a topic that is gone: copies that the registry does not know go with it.
+            copies |= set(maintain.copies(spark, root, name, deleted))
+        for table in [*(TableRef.of(root, name, copy) for copy in (*sorted(copies), "quarantine")), latest, log]:
             if not is_another():
                 tables.drop(spark, table)
         return

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,8 +79,8 @@ def _spellings(value: Any) -> list[Any]:
 class Found:
     """Where a key is: records of the log by partition, (count, last offset); rows of silver, how many of them live; of the quarantine.
 
-    ``verdicts``: rules whose verdict quotes it, or may; ``runs``: runs whose report does. ``snapshots``: names (ids) of those that
-    hold it and can be edited or promoted. ``unread``: rows of the quarantine that could not be read as records, which may quote it unseen.
+    ``verdicts``: rules whose verdict quotes it, or may; ``runs``: runs whose report does. ``snapshots``: names (ids) of those that hold it
+    and can be edited or promoted, ``copies``: their own tables. ``unread``: rows of the quarantine that are no records, which may quote it unseen.
     """
 
     log: Mapping[int, tuple[int, int]]
@@ -90,6 +90,7 @@ class Found:
     verdicts: int
     runs: int
     snapshots: tuple[str, ...]
+    copies: tuple[str, ...]
     unread: int
 
     @property
@@ -123,12 +124,13 @@ def find(log: TopicLog, target: Target) -> Found:
             aside = frames.sums(
                 tables.read(log.spark, log.quarantine), held=F.when(hit, 1).otherwise(0), unread=F.when(unread, 1).otherwise(0)
             )
-    quoting = quotes.find(log, target.quoted)
+    told = quotes.find(log, target.quoted)
     holding = _holding(log, target)
     for one in holding:
         point.require_whole(log, one)
     shots = tuple(sorted(one.name or one.id.text for one in holding))
-    return Found(records, held["held"], held["live"], aside["held"], len(quoting.verdicts), len(quoting.runs), shots, aside["unread"])
+    own = tuple(sorted({one.copy for one in holding if one.copy is not None}))
+    return Found(records, held["held"], held["live"], aside["held"], len(told.verdicts), len(told.runs), shots, own, aside["unread"])
 
 
 def _in_log(log: TopicLog, target: Target) -> dict[int, tuple[int, int]]:
@@ -154,8 +156,9 @@ def _holding(log: TopicLog, target: Target) -> list[Entry]:
     return [one for one in entries if known[(one.version, one.copy)]]
 
 
-def begin(log: TopicLog, target: Target, end: LogEnd, *, now: int) -> Intent | None:
-    """Write the intent into every partition of the log. Returns None when the log changed meanwhile, then nothing was written.
+def begin(log: TopicLog, target: Target, copies: Sequence[str], end: LogEnd, *, now: int) -> Intent | None:
+    """Write the intent, with the ``copies`` that hold the key, into every partition of the log. Returns None when the log changed meanwhile, then
+    nothing was written.
 
     Raises:
         Damaged: silver's control rows are not as lakelog left them, or it was brought back by hand to before what the log still tells.
@@ -166,7 +169,7 @@ def begin(log: TopicLog, target: Target, end: LogEnd, *, now: int) -> Intent | N
     held = progress(log.spark, log.silver, from_rows=True)
     merge.require_rule(log, held)
     merge.require_reached(log, held, end)
-    intent = Intent(ERASE, uuid.uuid4().hex, {"digest": target.digest, "quoted": list(target.quoted), "at": now})
+    intent = Intent(ERASE, uuid.uuid4().hex, {"digest": target.digest, "quoted": list(target.quoted), "copies": list(copies), "at": now})
     states = {index: tail.state.next(intent.id, intent=intent) for index, tail in end.tails.items()}
     return intent if state.change_state(log, end, states, "intent", now=now) else None
 
@@ -182,14 +185,14 @@ def carry_out(log: TopicLog, end: LogEnd, intent: Intent, *, now: int) -> None:
     erasure = Erasure(log.uuid, intent.id, target.digest, end.epoch, end.ends(), intent.arguments["at"])
     erased.add(log.spark, log.root, erasure)
     held = erased.entries(log.spark, log.root, log.uuid)
-    _snapshots(log, target)
+    _snapshots(log, target, intent)
     _silver(log, intent, held, now=now)
     _log(log, target, intent, now=now)
     _others(log, target, intent)
     state.close(log, intent, now=now)
 
 
-def _snapshots(log: TopicLog, target: Target) -> None:
+def _snapshots(log: TopicLog, target: Target, intent: Intent) -> None:
     """Snapshots that hold the key become tables of their own without it; the copies that held it go.
 
     Raises:
@@ -210,9 +213,9 @@ def _snapshots(log: TopicLog, target: Target) -> None:
             break
     else:
         raise Conflict(f"{log.name}: others kept the snapshots from being written. {AGAIN}")
-    for _, name in made:
-        if name is not None:
-            maintain.drop_copy(log, name)
+    # Also those that were replaced before it was cut off: no snapshot leads to them any more. An older lakelog did not name them.
+    for name in sorted({*intent.arguments.get("copies", ()), *(copy for _, copy in made if copy is not None)}):
+        maintain.drop_copy(log, name)
 
 
 def _silver(log: TopicLog, intent: Intent, held: list[Erasure], *, now: int) -> None:

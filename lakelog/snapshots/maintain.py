@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from lakelog.delta import filesystem, past, table_properties, tables
 from lakelog.delta.lock import held, lock_file
 from lakelog.delta.table_properties import IDENTITY
-from lakelog.errors import Conflict, NotFound
+from lakelog.errors import Conflict, Damaged, NotFound
 from lakelog.latest import erased, silver
 from lakelog.log.notes import note
 from lakelog.log.tail import LogEnd
@@ -23,7 +25,10 @@ from lakelog.results import Maintained
 from lakelog.snapshots import keeping, point, registry
 from lakelog.snapshots.registry import Entry
 
-COPY = "snapshot_"
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+COPY, COPY_NAME = "snapshot_", re.compile("snapshot_[0-9a-f]{12}")
 # The lake's own tables, to which every run, verdict and position adds a small file; written together where there are many.
 OF_LAKE = ("runs", "snapshots", "verdicts", "positions", "erased", "exports")
 MANY_FILES = 32
@@ -164,33 +169,61 @@ def _copy(log: TopicLog, one: Entry, table: TableRef) -> None:
         table_properties.wait_for(log.spark, table, IDENTITY, log.uuid)
 
 
+def copies(spark: SparkSession, root: str, topic: str, uuid: str) -> dict[str, TableRef]:
+    """The copies of a topic's snapshots (``snapshot_…``) by name, whether the registry knows them or not.
+
+    In a catalog tables of others may have such names, and so may the view of another topic: only those with the topic's identity are its copies, and
+    those that cannot be read may be.
+
+    Cost: the names in the topic's folder, or those in the schema and a look at the properties of each table with such a name.
+    """
+    if "/" in root:
+        names = [name for name in filesystem.names_in(spark, f"{root}/{topic}") if name.startswith(COPY)]
+        return {name: TableRef.of(root, topic, name) for name in names}
+    names = [name.removeprefix(f"{topic}_") for name in tables.names(spark, root, f"{topic}_{COPY}")]
+    found = {name: TableRef.of(root, topic, name) for name in names if COPY_NAME.fullmatch(name)}
+    return {name: table for name, table in found.items() if _may_be_of(spark, table, uuid)}
+
+
+def _may_be_of(spark: SparkSession, table: TableRef, uuid: str) -> bool:
+    try:
+        return (table_properties.read(spark, table) or {}).get(IDENTITY) == uuid
+    except Damaged:
+        return True
+
+
 def drop_unneeded(log: TopicLog) -> list[str]:
-    """Remove copies that no snapshot needs any more; in a catalog those are removed with their snapshot. Returns their names."""
-    if log.table.path is None:
-        return []
-    # The folder before the registry: what is entered while this goes on is in it.
-    found = [name for name in filesystem.names_in(log.spark, f"{log.root}/{log.name}") if name.startswith(COPY)]
+    """Remove copies that no snapshot needs any more. Returns their names. One of unknown age, as it cannot be read, is left with a warning."""
+    # The copies before the registry: what is entered while this goes on is in it.
+    found = copies(log.spark, log.root, log.name, log.uuid)
     needed = {one.copy for one in registry.entries(log.spark, log.root, log.uuid)}
-    return [name for name in found if name not in needed and drop_copy(log, name)]
+    dropped = []
+    for name in found:
+        try:
+            if name not in needed and drop_copy(log, name):
+                dropped.append(name)
+        except Damaged as error:
+            logging.getLogger("lakelog").warning("%s: a copy that no snapshot needs is left: %s", log.name, error)
+    return dropped
 
 
 def drop_copy(log: TopicLog, name: str) -> bool:
     """Remove a copy with its files, if no snapshot needs it. Returns whether it did.
 
-    Where nothing arbitrates between two processes (no `lock`), a copy of the last hour stays, and one that is no table yet: somebody may be about
-    to enter it (`own_table`).
+    Where nothing arbitrates between two processes (no `lock`: in a catalog, on an object store), a copy of the last hour stays, and one that is no
+    table yet: somebody may be about to enter it (`own_table`).
     """
     table = TableRef.of(log.root, log.name, name)
     try:
         with held(log.spark, table), tables.door(table):
             if name in {one.copy for one in registry.entries(log.spark, log.root, log.uuid)}:
                 return False
-            if table.path is None:
-                tables.drop(log.spark, table)
-                return True
             if lock_file(log.spark, table) is None and min(past.ages(log.spark, table).values()) < FRESH_MS:
                 return False
-            filesystem.remove(log.spark, table.path)
+            if table.path is None:
+                tables.drop(log.spark, table)
+            else:
+                filesystem.remove(log.spark, table.path)
     except NotFound:
         return False
     return True

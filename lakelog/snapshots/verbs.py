@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -141,7 +141,7 @@ class SnapshotVerbs:
             end = self._ready()
         warning = self._stands_on(entry, end)
         if not dry_run:
-            self._remove([entry])
+            registry.remove(self.log.spark, self.log.root, [entry])
         return SnapshotDeleted(self.name, entry.id.text, entry.name, dry_run, warning)
 
     def expire_snapshots(self, *, dry_run: bool = False) -> list[SnapshotDeleted]:
@@ -162,7 +162,7 @@ class SnapshotVerbs:
         )  # fmt: skip
         gone = [one for one in held if one.key in keys]
         if gone and not dry_run:
-            self._remove(gone, as_known=True)
+            registry.remove(self.log.spark, self.log.root, gone, as_known=True)
             # What was kept longer meanwhile, by another caller, stays.
             stays = {(one.key, one.created) for one in registry.entries(self.log.spark, self.log.root, self.log.uuid)}
             gone = [one for one in gone if (one.key, one.created) not in stays]
@@ -182,13 +182,6 @@ class SnapshotVerbs:
             f"{gone}, and no other snapshot holds them: verify cannot recompute the latest table, nor repair compute it anew, until the next one is"
             " taken"
         )
-
-    def _remove(self, gone: Sequence[Entry], *, as_known: bool = False) -> None:
-        """Take entries out of the registry, and in a catalog the copies that nothing needs any more; under a path `maintain` finds those."""
-        registry.remove(self.log.spark, self.log.root, gone, as_known=as_known)
-        if self.log.table.path is None:
-            for name in {one.copy for one in gone if one.copy is not None}:
-                maintain.drop_copy(self.log, name)
 
     def maintain(self) -> Maintained:
         """Keep the topic's tables in shape; again, and little is done. Writers and readers go on meanwhile.
