@@ -25,8 +25,8 @@ def append_from(topic: Topic, sources: Sequence[Source], *, tell: Callable[[int,
     Raises:
         InvalidRequest: there is none.
         What `directory.take`, `table.take` and `kafka.take` name.
-        Every source is looked at before anything is written; what was taken before a refusal stays
-        in the log: ``sources`` in its details says it.
+        Every source is looked at before any record is written (a look may say in the log where a topic
+        of Kafka begins); what was taken before a refusal stays in the log: ``sources`` in its details says it.
     """
     if not sources:
         raise InvalidRequest(

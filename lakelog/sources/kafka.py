@@ -3,6 +3,9 @@
 A mirror keeps partitions, offsets and timestamps: where its log ends is where reading goes on, so that the append, on condition that the log still ends
 there, needs no other checkpoint. Else records get offsets of the log's own, and the ledger says up to which offsets of the source they are there, in
 the commit of these records.
+
+Where a source begins is said in the log, before its first message is taken, by the first run that looks at it, whether it holds messages by then or
+not: a mirror's state says so, else the first entry of the ledger. What the source removes from then on is missed, and named.
 """
 
 from __future__ import annotations
@@ -13,14 +16,17 @@ from dataclasses import dataclass
 
 from lakelog.delta import kafka
 from lakelog.delta.kafka import Connection
-from lakelog.errors import Conflict, ExpectedOffsetMismatch, InvalidConfig, LakelogError
+from lakelog.errors import Conflict, ExpectedOffsetMismatch, FencedEpoch, InvalidConfig, LakelogError
 from lakelog.formats.decoding import Decoding
 from lakelog.inputs.kafka import KafkaRecords
+from lakelog.inputs.sources import FileOptions
 from lakelog.log import ledger, withdrawn
+from lakelog.log.append import AppendOptions
 from lakelog.log.ledger import SourceToken
 from lakelog.log.state import change_state, require_writable
 from lakelog.log.tail import LogEnd, log_end
 from lakelog.model.mirroring import Mirrored, require_writer
+from lakelog.model.records import columns
 from lakelog.results import Appended
 from lakelog.running_results import Taken, TakenBatch
 from lakelog.sources import offsets, secrets
@@ -58,7 +64,7 @@ def look(topic: Topic, source: KafkaSource) -> Position:
         Conflict: the broker does not answer (NETWORK_EXCEPTION).
 
     Cost: a streaming query that reads nothing tells where the source ends; the ledger, or the log's end, is read by one small Spark query.
-    At first one message of each partition is read.
+    At first one message of each partition is read, and a commit says in the log where the source begins.
     """
     where = f"sources of {topic.name}: {source}"
     found = secrets.resolved(source.options, where)
@@ -78,9 +84,22 @@ def look(topic: Topic, source: KafkaSource) -> Position:
         # Another process may have taken what came since it was asked where the source ends.
         ends = kafka.ends(topic.spark, connection)
     offsets.require_not_replaced(topic.name, source, {**at, **firsts}, ends)
-    missing = [index for index in unknown if index not in firsts]
-    firsts |= kafka.firsts(topic.spark, connection, missing, ends) if missing else {}
+    if unknown and not firsts:
+        at = kafka.firsts(topic.spark, connection, unknown, ends)
+        if not _said(topic, source, at, epoch):
+            return look(topic, source)
     return Position(connection, decoding, {**at, **firsts}, ends, at, epoch)
+
+
+def _said(topic: Topic, source: KafkaSource, firsts: Mapping[int, int], epoch: int) -> bool:
+    """Say in the ledger where a source begins; False where another process did, or the log was restored. It is no batch, and passes no gate."""
+    nothing = topic.spark.createDataFrame([], columns(key=topic.types.key, value=topic.types.value))
+    token = SourceToken.of(source.identity, [offsets.entry({}, offsets.start(firsts))])
+    topic._ready()
+    try:
+        return not topic._append(nothing, FileOptions(), AppendOptions(token=token, epoch=epoch)).repeated
+    except FencedEpoch:
+        return False
 
 
 def _mirrored(topic: Topic, source: KafkaSource, connection: Connection, ends: Mapping[int, int]) -> dict[int, int]:

@@ -111,6 +111,11 @@ def next_step(source: KafkaSource, at: Offsets, ends: Offsets) -> Step | None:
     return Step(spans, read, {**at, **stop})
 
 
+def start(firsts: Offsets) -> Step:
+    """The step that covers nothing, and says where a source begins."""
+    return Step({index: (first, first) for index, first in firsts.items()}, {}, firsts)
+
+
 def entry(known: Offsets, step: Step) -> Entry:
     """What the ledger says of a step, under the name of what it said before it (``known``): no two steps follow on the same.
 

@@ -163,8 +163,11 @@ def test_a_look_asks_for_first_records_only_where_nothing_was_taken(
     monkeypatch.setattr(kafka, "firsts", lambda spark, connection, partitions, until: dict.fromkeys(partitions, 40))
     monkeypatch.setattr(of_kafka, "log_end", lambda log: SimpleNamespace(epoch=0))
     monkeypatch.setattr(ledger, "entries", lambda log, source: entries)
+    said: list[dict[int, int]] = []
+    monkeypatch.setattr(of_kafka, "_said", lambda topic, source, firsts, epoch: said.append(firsts) or True)
     position = of_kafka.look(SimpleNamespace(name="orders", spark=None, log=None), SOURCE)  # type: ignore[arg-type]
-    assert (position.at, position.known) == (starts, {int(index): offset for index, offset in taken.items()})
+    assert (position.at, position.known) == (starts, {int(index): offset for index, offset in taken.items()} or starts)
+    assert said == ([] if taken else [starts]), "where it begins is said before anything is taken"
     # What may be missing is said, and not read.
     step = offsets.next_step(dataclasses.replace(SOURCE, starting_offsets={1: 60}), position.at, position.ends)
     assert step is not None and step.read[1] == (60, 100)
@@ -176,6 +179,8 @@ def test_the_ledger_names_a_step_by_what_it_follows_on() -> None:
     first, other = offsets.entry({}, step), offsets.entry({0: 3}, step)
     assert (first.name, other.name) == ("start", "0:3")
     assert first.more == {"from": {"0": 3, "1": 0}, "to": {"0": 12, "1": 4}}
+    begun = offsets.entry({}, offsets.start({0: 3, 1: 0}))
+    assert (begun.name, begun.more) == ("start", {"from": {"0": 3, "1": 0}, "to": {"0": 3, "1": 0}})
     assert other.more == {"from": {"1": 0}, "to": {"0": 12, "1": 4}}, "where a partition was begun is said once, by the step that begins it"
     entries = {one.name: one for one in (first, other, Entry("x", 0, "", more={"to": {"0": 20}}))}
     assert (offsets.taken(entries), offsets.taken({})) == ({0: 20, 1: 4}, {})
