@@ -112,7 +112,7 @@ def _mirrored(topic: Topic, source: KafkaSource, connection: Connection, ends: M
         )
     mirrored = Mirrored(source.identity, {})
     for _ in range(ATTEMPTS):
-        end = log_end(topic.log, pin=True)
+        end = topic._ready(pin=True)
         if any(tail.state.mirror is not None or tail.batch is not None or tail.end for tail in end.tails.values()):
             require_writer(topic.name, end.tails, mirrored)
             return {index: tail.end for index, tail in sorted(end.tails.items())}

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from lakelog import InvalidRecords, Lake, Refused
+from lakelog.log.tail import log_end
+from lakelog.operations import configure
 from lakelog.sources.append import append_from
 from lakelog.sources.kafka_source import KafkaSource
 from tests.kafka.broker import Broker, running
@@ -67,3 +69,20 @@ def test_a_restore_of_the_log_keeps_where_an_empty_topic_begins(lake: Lake, brok
     truncate(broker, "kept", {0: 1})
     with pytest.raises(Refused, match=r"offsets \[0, 1\) of partition 0 of kafka://.*are gone"):
         take(topic, source)
+
+
+@pytest.mark.parametrize("mirror", [False, True])
+def test_a_first_run_finishes_an_operation_that_was_cut_off(
+    lake: Lake, broker: Broker, monkeypatch: pytest.MonkeyPatch, mirror: bool
+) -> None:
+    """As any writing command does: a run that is refused before it comes to one would be refused each night."""
+    name = f"open_{mirror}".lower()
+    create(broker, name)
+    produce(broker, name, messages("a"))
+    topic = lake.create_topic(name, value="STRING")
+    with monkeypatch.context() as cut_off:
+        cut_off.setattr(configure, "carry_out", lambda *given, **more: None)
+        topic.configure(value="STRING")
+    assert log_end(topic.log).intent is not None
+    assert take(topic, KafkaSource(name, broker.address, mirror=mirror)).records == 1
+    assert log_end(topic.log).intent is None
