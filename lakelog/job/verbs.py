@@ -69,6 +69,7 @@ def failed(error: LakelogError, topic: str | None = None, report: str | None = N
 def _run(given: Namespace, signals: Signals) -> Outcome:
     """All that is due; reported by the run itself, where it could not begin too."""
     from lakelog.lake.lake import system_clock
+    from lakelog.running import report_files
     from lakelog.running.run import not_begun, run
 
     def as_error(error: BaseException) -> LakelogError:
@@ -80,9 +81,11 @@ def _run(given: Namespace, signals: Signals) -> Outcome:
     files = {"report": given.report, "metrics": given.metrics_file}
     root = stated_root(given.root)
     try:
-        wait_ms = keep_ms(given.wait, what="--wait") or 0
         settings = load(root=given.root, config=given.config)
         root = settings.root or root
+        report_files.require_writable("report=", given.report)
+        report_files.require_writable("metrics=", given.metrics_file)
+        wait_ms = keep_ms(given.wait, what="--wait") or 0
         sources = settings.sources.get(given.topic, ())
         lake = settings.reading(sources).open_lake()
         signals.started(lake.spark)

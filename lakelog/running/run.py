@@ -153,7 +153,8 @@ def not_begun(
 
     Gives: the report; its row is written where the root is a lake that delta-rs writes (runs.record).
     """
-    now = as_datetime(clock())
+    # As a lake's root is written: figures of another one are other figures.
+    root, now = root.rstrip("/") or root, as_datetime(clock())
     made = Run(
         uuid.uuid4().hex, name, root, INTERRUPTED if error.name == "INTERRUPTED" else FAILED, error.exit_code, now, now, 0.0, None, versions(None),
         {}, {}, [], {}, {}, [], error.to_dict(), True,

@@ -72,6 +72,27 @@ def test_a_wrong_configuration(
     assert len(rows(root)) == (name == "INVALID_REQUEST" and toml != "")
 
 
+def test_a_job_whose_report_cannot_be_written(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    figures, toml = tmp_path / "run.prom", tmp_path / "lakelog.toml"
+    toml.write_text('root = "./lake"')
+    given = ["--config", str(toml), "--topic", "orders", "--report", "/nowhere/at/all.json", "--metrics-file", str(figures)]
+    assert run.main(given) == 2
+    said = json.loads(capsys.readouterr().out)
+    assert (said["outcome"], said["error"]["error"], said["recorded"]) == ("failed", "INVALID_REQUEST", True)
+    assert said["error"]["message"].startswith("--report /nowhere/at/all.json: it cannot be written there.")
+    assert f'lakelog_run_exit_code{{root="{root}",topic="orders"}} 2\n' in figures.read_text() and len(rows(root)) == 1
+
+
+def test_the_last_success_is_told_however_the_root_is_written(root: Path, tmp_path: Path) -> None:
+    """Figures of other labels are other figures: an alarm on the age of the last success would be quiet."""
+    figures = tmp_path / "run.prom"
+    success = f'lakelog_run_last_success_timestamp_seconds{{root="file:{root}",topic="orders"}} 5\n'
+    figures.write_text(success)
+    made = not_begun(f"file:{root}/", "orders", Interrupted(signal.SIGTERM), clock=lambda: 9000, metrics=figures)
+    assert (made.root, made.recorded) == (f"file:{root}", True)
+    assert success in figures.read_text()
+
+
 @pytest.mark.parametrize(
     ("place", "why"),
     [
