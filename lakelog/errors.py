@@ -19,10 +19,10 @@
     │   ├── TopicNotFound                 UNKNOWN_TOPIC
     │   └── OffsetOutOfRange              OFFSET_OUT_OF_RANGE
     ├── Conflict                      75  yes: another writer won
-    └── Damaged                       70  look: a table is not as lakelog left it
+    └── Damaged                       70  look: a table is not as lakelog left it; OUTCOME_UNKNOWN: an append failed, and its log cannot be read
 
 After any of them no table of the topic has changed, but for a source that lost records while it was appended: ``Damaged`` then names the
-commit to take back. ``name`` is Kafka's error name where one fits; names are promised, messages
+commit to take back; and perhaps where the outcome of an append is unknown. ``name`` is Kafka's error name where one fits; names are promised, messages
 are not. A new class is added only where a caller would act differently.
 """
 
@@ -33,6 +33,8 @@ from typing import Any
 
 # What a lane cannot read, another may: the name of such a `NotReady`.
 UNSUPPORTED_FEATURE = "UNSUPPORTED_FEATURE"
+# The name of the `Damaged` of an append that failed where nobody can tell whether its commit is in the log.
+OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
 
 
 class LakelogError(Exception):

@@ -103,7 +103,8 @@ class LogWriting(ABC):
             Conflict: other writers were first too often; try again.
             TopicNotFound: the topic was deleted meanwhile.
             Damaged: a writer that is not lakelog changed the log.
-            After any of them nothing was written.
+            After any of them nothing was written; whatever failed, the log is asked for the batch before that is said. Where it cannot be read then
+            (Damaged, OUTCOME_UNKNOWN) the batch may be there: under a token, or on expected offsets, a repeat writes it at most once.
 
         Cost: lists, Parquet files, frames that only select from such and cached frames are read twice, once to be summed up and once by the
         write (a file that gains records in between, or has others that would be refused, is refused as SOURCE_CHANGED; one that loses some is

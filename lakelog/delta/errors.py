@@ -77,7 +77,7 @@ def no_version(table: object, version: int, known: tuple[int, int] | None = None
     return NotFound(f"{table}: there is no version {version}.{listed}", name="SNAPSHOT_NOT_FOUND")
 
 
-def _first(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
     """The line of what an error says that tells most: Java's own words behind what Python says of the call."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     if lines[0].startswith("An error occurred while calling"):
@@ -88,7 +88,7 @@ def _first(error: BaseException) -> str:
 
 def translated(error: BaseException, table: object) -> LakelogError | None:
     """The lakelog error a Spark or Delta error stands for, about a table named by its text; None for one that is a defect."""
-    condition, first = condition_of(error), _first(error)
+    condition, first = condition_of(error), first_line(error)
     if isinstance(error, (OverflowError, ValueError)) and NO_YEAR.search(str(error)):
         return InvalidRequest(
             f"{table}: a date or time lies outside of the years 1 to 9999, beyond what Python knows. Ask for it as text: CAST(… AS STRING) in SQL."

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from lakelog.delta import tables
 from lakelog.delta.lock import held
-from lakelog.errors import Conflict, ExpectedOffsetMismatch, FencedEpoch, InvalidRequest, LakelogError, NotFound, Refused
+from lakelog.errors import OUTCOME_UNKNOWN, Conflict, ExpectedOffsetMismatch, FencedEpoch, InvalidRequest, LakelogError, NotFound, Refused
 from lakelog.inputs import staging
 from lakelog.inputs.request import Request
 from lakelog.inputs.sources import FileOptions, requested
@@ -131,8 +131,8 @@ def append(
         except TokenKnown:
             # The append that seemed to be cut off was slow, and has written its batch meanwhile: this one is another.
             return written(batch)
-        except LakelogError:
-            if gate is not None:
+        except LakelogError as error:
+            if gate is not None and error.name != OUTCOME_UNKNOWN:
                 gate.withdraw(batch_id)
             raise
         if gate is not None and done[0].repeated and done[0].batch != batch_id:
@@ -147,7 +147,7 @@ def append(
     except Exception as error:
         if not batch.assumed or (isinstance(error, LakelogError) and error.name != "SOURCE_CHANGED"):
             raise
-    # A record breaks a rule that was left to the write, or a rule cannot be evaluated: nothing was committed, and now all is looked at first.
+    # A record breaks a rule that was left to the write, or one cannot be evaluated; `bronze.append` found no batch. Now all is looked at first.
     return written(gate.staged(stage, assume=False))
 
 

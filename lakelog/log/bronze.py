@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING
 
 from lakelog.delta import commit_file, past, table_properties, tables
 from lakelog.delta.statement import interpreted
-from lakelog.errors import Conflict, FencedEpoch, InvalidRequest
+from lakelog.errors import Conflict, Damaged, FencedEpoch, InvalidRequest, TopicNotFound
 from lakelog.inputs.staging import Batch
 from lakelog.log import guard
 from lakelog.log.conditions import check
 from lakelog.log.notes import note
-from lakelog.log.rows import RECORD_COLUMNS, control_frame, control_row, log_rows, schema
+from lakelog.log.rows import RECORD_COLUMNS, control_frame, control_row, schema
 from lakelog.log.state import require_writable, state_row
 from lakelog.log.tail import LogEnd, log_end
 from lakelog.log.terms import Terms as Terms
@@ -93,7 +93,7 @@ def append(
     Args:
         log: the topic's log.
         batch: the staged records.
-        batch_id: is in every row of the batch; a lost answer of the storage is settled by it.
+        batch_id: is in every row of the batch: whatever the statement raises, they are looked for before it is raised, or tried again.
         now: the append's time in milliseconds.
         terms: conditions, token.
         captured: the log's end when the call began; its epoch is the writer's, retries included.
@@ -108,9 +108,10 @@ def append(
         TokenKnown: another writer wrote the token meanwhile; it carries the first answer.
         Conflict: others won again and again, or the log is not as of when it was to be (LOG_MOVED); nothing was written.
         TopicNotFound: the topic was deleted meanwhile; nothing was written.
+        Damaged: as `guard.insert`, or nobody can tell whether it was written (OUTCOME_UNKNOWN).
 
-    Cost: one Spark job for the guard, one for the write; for each lost race a look at the log's end more. Conditions per key: a scan of
-    the partition's keys for those of the batch.
+    Cost: one Spark job for the guard, one for the write; for each lost race, or other failure, a look for the batch and at the log's end more.
+    Conditions per key: a scan of the partition's keys for those of the batch.
     """
     touched = terms.touched(batch.shares)
     epoch, current = captured.epoch, captured
@@ -133,13 +134,18 @@ def append(
             "append", batch=batch_id, attempts=attempt + 1, checked=current.version, ends=LogEnd(0, after, current.noted).ends(),
             tails={index: after[index].to_note() for index in pieces},
         )  # fmt: skip
+        rows, count = _rows(log, batch, pieces, epoch, batch_id, now, current, terms)
+        tails = {index: current.tails[index] for index in touched}
         try:
-            rows, count = _rows(log, batch, pieces, epoch, batch_id, now, current, terms)
-            tails = {index: current.tails[index] for index in touched}
             version = guard.insert(log, rows, tails, terms.token, now=now, count=count, user_metadata=text)
-        except Conflict:
-            version = _landed(log, pieces, batch_id)
+        except (Damaged, TopicNotFound):
+            raise
+        except Exception as error:
+            # What was raised may have been raised after the commit: the storage's answer was lost, or the commit met itself.
+            version = guard.landed(log, pieces, terms.token, batch_id, user_metadata=text, error=error)
             if version is None:
+                if not isinstance(error, Conflict):
+                    raise
                 logging.getLogger("lakelog").warning("%s: another writer was first; try %d of %d", log.table, attempt + 2, ATTEMPTS)
                 time.sleep(random.uniform(0, min(4.0, 0.25 * 2 ** min(attempt, 4))))
         if version is not None:
@@ -163,21 +169,6 @@ def _end_after(log: TopicLog, version: int, batch_id: str, before: LogEnd, tails
 
 def _after(tail: Tail, piece: Piece | None, batch_id: str) -> Tail:
     return tail if piece is None else Tail(tail.partition, piece.end, piece.segment, piece.octets, piece.first_ms, batch_id, tail.state)
-
-
-def _landed(log: TopicLog, pieces: Mapping[int, Piece], batch_id: str) -> int | None:
-    """The version in which our own batch is where it was to be, after an answer was lost; None when it does not."""
-    from pyspark.sql import functions as F
-
-    if not pieces:
-        return version_of(log, batch_id)
-    piece = next(iter(pieces.values()))
-    with tables.door(log.table):
-        table = log_rows(log)
-        mine = (F.col("partition") == piece.partition) & (F.col("segment") == piece.segment) & (F.col("offset") == piece.end - 1)
-        if not table.filter(mine & (F.col("batch") == batch_id)).limit(1).collect():
-            return None
-    return version_of(log, batch_id)
 
 
 def version_of(log: TopicLog, batch_id: str) -> int | None:

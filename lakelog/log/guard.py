@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lakelog.delta import commit_file, table_properties, tables
-from lakelog.delta.errors import LOG_GONE, condition_of, raised
+from lakelog.delta.errors import LOG_GONE, condition_of, first_line, raised
 from lakelog.delta.statement import FEW, committing, during, interpreted
 from lakelog.delta.table_properties import IDENTITY
-from lakelog.errors import Damaged, TopicNotFound
-from lakelog.log.rows import STATE_SEGMENT, log_rows
-from lakelog.log.tokens import Token
+from lakelog.errors import OUTCOME_UNKNOWN, Damaged, NotFound, TopicNotFound
+from lakelog.log.rows import STATE_SEGMENT, any_of, log_rows
+from lakelog.log.tokens import TOKEN_PARTITION, Token
 from lakelog.model.names import TableRef, literal, quoted
-from lakelog.model.segments import Tail
+from lakelog.model.segments import Piece, Tail
 from lakelog.model.topic_log import TopicLog
 
 if TYPE_CHECKING:
@@ -122,9 +122,9 @@ def insert(
 
     Raises:
         TopicNotFound: the log is gone, or another topic's; nothing was written.
-        Conflict: a commit of another writer got in between; whether rows were written must be looked up by batch id when the
-            answer of the storage was lost.
+        Conflict: a commit of another writer got in between.
         Damaged: not ``count`` rows were written: what they are read from lost records meanwhile.
+        Whatever it raises, the commit may be there: the answer of the storage may have been lost (`landed`).
 
     Cost: one Spark job for the guard, one for the write; one look of Delta at the log under a path (the start of the transaction), three in
     a catalog.
@@ -162,6 +162,46 @@ def insert(
             version=version, expected=count, actual=found,
         )  # fmt: skip
     return version
+
+
+def landed(
+    log: TopicLog, pieces: Mapping[int, Piece], token: Token | None, batch_id: str, *, user_metadata: str, error: Exception
+) -> int | None:
+    """The version in which the batch of an append is in the log, whatever its `insert` raised; None where it is not there.
+
+    Args:
+        log: the topic's log.
+        pieces: where its records were to be.
+        token: the token of the append.
+        batch_id: the identity of the batch, in each of its rows.
+        user_metadata: what the commit carries.
+        error: what was raised.
+
+    Raises:
+        NotFound: there is no log any more.
+        Damaged: the log cannot be read, so that nobody can tell (OUTCOME_UNKNOWN).
+
+    Cost: one small Spark job; files outside of the places of these rows are skipped by their statistics.
+    """
+    from pyspark.sql import functions as F
+
+    partition, segment = F.col("partition"), F.col("segment")
+    places = [(partition == index) & (segment == piece.segment) & (F.col("offset") == piece.end - 1) for index, piece in pieces.items()]
+    if token is not None:
+        places.append((partition == TOKEN_PARTITION) & (segment == token.segment))
+    try:
+        with tables.door(log.table), interpreted(log.spark):
+            if not log_rows(log).filter(any_of(places) & (F.col("batch") == batch_id)).limit(1).count():
+                return None
+        return tables.version_committed(log.spark, log.table, user_metadata)
+    except NotFound:
+        raise
+    except Exception as unknown:
+        raise Damaged(
+            f"{log.table}: the append failed ({first_line(error)}), and whether its batch is in the log cannot be looked up"
+            f" ({first_line(unknown)}). When the log can be read again: with a token or expected offsets repeat the append, it is written once;"
+            f" without look first whether the log's table has rows with batch = '{batch_id}'.", name=OUTCOME_UNKNOWN, batch=batch_id,
+        ) from error  # fmt: skip
 
 
 def _appended(rows: DataFrame, table: TableRef, user_metadata: str) -> int:
