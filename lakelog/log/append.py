@@ -9,15 +9,17 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from lakelog.delta import tables
-from lakelog.delta.lock import held
+from lakelog.delta.lock import LOCKED, held
 from lakelog.errors import OUTCOME_UNKNOWN, Conflict, ExpectedOffsetMismatch, FencedEpoch, InvalidRequest, LakelogError, NotFound, Refused
 from lakelog.inputs import staging
 from lakelog.inputs.request import Request
 from lakelog.inputs.sources import FileOptions, requested
 from lakelog.inputs.staging import Batch
-from lakelog.log import bronze, conditions
+from lakelog.log import bronze, conditions, guard, tokens
+from lakelog.log.notes import note
+from lakelog.log.rows import control_frame
 from lakelog.log.tail import LogEnd, followed, log_end
-from lakelog.log.tokens import BatchMark, Token, TokenKnown
+from lakelog.log.tokens import BatchMark, MarkedToken, Token, TokenKnown
 from lakelog.model.expectations import combined, stated
 from lakelog.model.mirroring import require_writer
 from lakelog.model.row_rules import RowRules
@@ -129,7 +131,7 @@ def append(
                 _check_epoch(name, captured.epoch, fresh.epoch)
                 done = _written(log, name, batch, terms, fresh, answer_checked, now, batch_id)
         except TokenKnown:
-            # The append that seemed to be cut off was slow, and has written its batch meanwhile: this one is another.
+            # The append that seemed to be cut off was slow, and has written its batch meanwhile; or another goes on with what this one put aside.
             return written(batch)
         except LakelogError as error:
             if gate is not None and error.name != OUTCOME_UNKNOWN:
@@ -158,15 +160,15 @@ def _request(log: TopicLog, source: Any, how: FileOptions, mark: Token | None, g
 
 
 def _admitted(log: TopicLog, gate: Gate | None, batch: Batch, terms: bronze.Terms, captured: LogEnd, now: int) -> tuple[str, bronze.Terms]:
-    """A batch past its gate: its identity, and its terms. One without a name of which records were put aside bears a mark."""
+    """A batch past its gate: its identity, and its terms. One of which records were put aside bears a mark."""
     if gate is None:
         return uuid.uuid4().hex, terms
     token, mirrored = terms.token, terms.mirrored
     named = token.text if token is not None else None if mirrored is None else mirrored.token
     parted = gate.admit(batch, token=named, end=captured, since=None if token is None else token.forgotten(log, now))
-    if parted is not None and named is None:
-        terms = replace(terms, token=BatchMark.of(parted))
-    return parted or uuid.uuid4().hex, terms
+    if parted is None:
+        return uuid.uuid4().hex, terms
+    return parted, replace(terms, token=BatchMark.of(parted) if token is None else MarkedToken.of(token, parted))
 
 
 def _written(
@@ -180,12 +182,33 @@ def _written(
     try:
         version, pieces, end = in_turn(log, batch, batch_id=batch_id, now=now, terms=terms, captured=captured)
     except TokenKnown as first:
-        if mark is None or isinstance(mark, BatchMark):
+        if mark is None or not first.answer:
             raise
         return _repeated(log, name, mark, first.answer), None
     offsets = {index: (piece.start, piece.end) for index, piece in sorted(pieces.items())}
     token = None if mark is None or isinstance(mark, BatchMark) else mark.text
     return Appended(name, offsets, version, batch.records, batch_id, token, False, answer_checked), end
+
+
+def fence(log: TopicLog, batch: str, *, now: int) -> bool:
+    """Keep an append that was cut off, or is slow, from writing a batch of which it has put records aside; False where it has written it.
+
+    Raises:
+        Conflict: others changed the log again and again.
+
+    Cost: a look at the log's end, one small commit, a small Spark query.
+    """
+    for _ in range(bronze.ATTEMPTS):
+        end = log_end(log)
+        row = control_frame(log.spark, log.types, [BatchMark.of(batch).void(end.epoch)], now)
+        text = note("void", id=uuid.uuid4().hex, checked=end.version, ends=end.ends())
+        try:
+            if guard.insert(log, row, {0: end.tails[0]}, None, now=now, count=1, user_metadata=text, of_state=True) is not None:
+                return not tokens.marked(log, [batch])
+        except Conflict as error:
+            if error.name == LOCKED:
+                raise
+    raise Conflict(f"{log.table}: other writers were first {bronze.ATTEMPTS} times in a row. Nothing was written; try again later.")
 
 
 def in_turn(

@@ -148,10 +148,10 @@ class TokenRow:
 
 @dataclass(frozen=True)
 class BatchMark(Token):
-    """The mark of a batch without a token of which records were put aside: it commits with the batch, be nothing else of it let in.
+    """The mark of a batch of which records were put aside: it commits with the batch, be nothing else of it let in.
 
     It is never forgotten, and neither a restore nor retention takes it: what was put aside of a batch that bears no mark was put aside by an append
-    that was cut off.
+    that was cut off, or is slow. Its place may be taken without the batch (`void`): then that append can write it no more.
     """
 
     batch: str = ""
@@ -172,17 +172,56 @@ class BatchMark(Token):
         self, batch: str, epoch: int, offsets: Mapping[int, tuple[int, int]], records: int, ends: Mapping[int, int]
     ) -> list[tuple[Any, ...]]:
         """The mark's control row; it answers with no offsets, so that a restore leaves it."""
-        content = {"type": "aside", "digest": self.digest, **answer({}, records)}
-        return [(TOKEN_PARTITION, self.segment, self.hash, True, epoch, batch, json.dumps(content, sort_keys=True))]
+        return [self._row("aside", epoch, batch, records)]
+
+    def void(self, epoch: int) -> tuple[Any, ...]:
+        """The control row that takes the mark's place."""
+        return self._row("void", epoch, self.batch, 0)
+
+    def _row(self, kind: str, epoch: int, batch: str, records: int) -> tuple[Any, ...]:
+        content = {"type": kind, "digest": self.digest, **answer({}, records)}
+        return (TOKEN_PARTITION, self.segment, self.hash, True, epoch, batch, json.dumps(content, sort_keys=True))
 
     def remembered(self, log: TopicLog, now: int) -> dict[str, Any] | None:
-        """What the log says of the marked batch, if it holds the mark. Cost: one small Spark query."""
-        row = found(log, self)
-        return None if row is None else {"batch": row.batch, "records": row.records, "offsets": row.offsets}
+        """Empty where the mark's place is taken: that is no answer to anybody else's batch. Cost: one small Spark query."""
+        return None if found(log, self) is None else {}
+
+
+@dataclass(frozen=True)
+class MarkedToken(Token):
+    """The token of a batch of which records were put aside, and its mark: neither may be in the log, and both are written."""
+
+    token: Token
+    mark: BatchMark
+
+    @classmethod
+    def of(cls, token: Token, batch: str) -> MarkedToken:
+        """A token and the mark of its batch."""
+        return cls(token.text, token, BatchMark.of(batch))
+
+    @property
+    def segment(self) -> int:
+        """The directory of the token's row."""
+        return self.token.segment
+
+    def guard(self, rows: str, log: TopicLog, now: int) -> str:
+        """The condition that the log remembers neither."""
+        return f"{self.token.guard(rows, log, now)} AND {self.mark.guard(rows, log, now)}"
+
+    def rows(
+        self, batch: str, epoch: int, offsets: Mapping[int, tuple[int, int]], records: int, ends: Mapping[int, int]
+    ) -> list[tuple[Any, ...]]:
+        """The control rows of both."""
+        return [row for one in (self.token, self.mark) for row in one.rows(batch, epoch, offsets, records, ends)]
+
+    def remembered(self, log: TopicLog, now: int) -> dict[str, Any] | None:
+        """The first answer to the token, or the mark's. Cost: one or two small Spark queries."""
+        known = self.token.remembered(log, now)
+        return self.mark.remembered(log, now) if known is None else known
 
 
 def marked(log: TopicLog, batches: Collection[str]) -> set[str]:
-    """Those of some batches whose `BatchMark` the log holds. Cost: one small Spark query where there are any."""
+    """Those of some batches that were written with their `BatchMark`. Cost: one small Spark query where there are any."""
     from pyspark.sql import functions as F
 
     marks = {mark.digest: mark for mark in map(BatchMark.of, batches)}
@@ -192,7 +231,8 @@ def marked(log: TopicLog, batches: Collection[str]) -> set[str]:
     here = (F.col("partition") == TOKEN_PARTITION) & F.col("segment").isin(sorted({segment for segment, _ in places}))
     rows = log_rows(log).filter(here & F.col("offset").isin([place for _, place in places])).select("control")
     with tables.door(log.table), interpreted(log.spark):
-        held = {json.loads(row["control"])["digest"] for row in rows.collect()}
+        said = [json.loads(row["control"]) for row in rows.collect()]
+    held = {one["digest"] for one in said if one["type"] == "aside"}
     return {mark.batch for digest, mark in marks.items() if digest in held}
 
 
@@ -226,7 +266,7 @@ def remembered_since(log: TopicLog, now: int) -> int:
 
 
 class TokenKnown(Exception):  # not an error: the answer of a repeat
-    """The token's batch is in the log already: ``answer`` is what its first append was told."""
+    """The token's batch is in the log already: ``answer`` is what its first append was told; empty of a mark, whose batch is another's now."""
 
     def __init__(self, answer: dict[str, Any]) -> None:
         super().__init__("the token is known")

@@ -2,8 +2,9 @@
 
 Records that break a critical rule, or are none, refuse the batch, or are put aside before the others are appended (``quality.on.failure``). The
 commit on the quarantine comes first: killed in between, the same append again finds what was put aside by the batch's token, or by what the
-records are, and goes on under the same batch identity, so that nothing is lost and nothing is there twice. That an append was cut off is told by the
-log: with each batch it commits the token or, without one, a mark (`tokens.BatchMark`), even where nothing of the batch was let in.
+records are, and goes on with it, so that nothing is lost and nothing is there twice. That an append was cut off is told by the log: with each
+batch it commits a mark (`tokens.BatchMark`), even where nothing of the batch was let in. An append that goes on with other records under the same
+token first takes that mark's place: the other one may be slow, and may not be written without what it had put aside.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from lakelog.inputs.refusal import place
 from lakelog.inputs.screening import Screening
 from lakelog.inputs.staging import Batch
 from lakelog.log import extent, tokens
-from lakelog.log.append import Stage
+from lakelog.log.append import Stage, fence
 from lakelog.log.tail import LogEnd
 from lakelog.model.records import as_datetime
 from lakelog.model.row_rules import RowRule, RowRules
@@ -147,11 +148,16 @@ class AppendGate:
         before = self._earlier(token, digest, since)
         if not found.aside and before is None:
             return None
-        batch_id, self._again = before or uuid.uuid4().hex, before is not None
-        quarantine.put_aside(
-            self.log, found, batch=batch_id, attempt=self._attempt, token=token, digest=digest, ends=end.ends(), epoch=end.epoch,
-            again=self._again, now=self.now,
-        )  # fmt: skip
+        batch_id, self._again = before if before is not None and token is None else uuid.uuid4().hex, before is not None
+        try:
+            quarantine.put_aside(
+                self.log, found, batch=batch_id, attempt=self._attempt, token=token, digest=digest, ends=end.ends(), epoch=end.epoch,
+                earlier=before, now=self.now,
+            )  # fmt: skip
+        except LakelogError:
+            # It may have been raised after the commit.
+            self.withdraw(batch_id)
+            raise
         return batch_id
 
     def withdraw(self, batch_id: str, *, answered: bool = False) -> None:
@@ -164,9 +170,8 @@ class AppendGate:
             self.verdict is not None
             and self.verdict.quarantined
             and (answered or not self._again)
-            and not tokens.marked(self.log, [batch_id])
             # What was raised may have been raised after the commit.
-            and not extent.batch_starts(self.log, [batch_id])
+            and not tokens.marked(self.log, [batch_id])
         ):
             quarantine.withdraw(self.log, batch_id, self._attempt)
 
@@ -255,8 +260,13 @@ class AppendGate:
     def _earlier(self, token: str | None, digest: str | None, since: int | None) -> str | None:
         """The identity under which an earlier try put records of this batch aside, and was cut off before the log knew of it.
 
-        The log does not know the token, or there would be nothing to put aside: a batch of that name was cut off, or a restore took it out.
+        Under a token it can no longer be written. The log does not know the token, or there would be nothing to put aside: a batch of that name was
+        cut off, or a restore took it out, which left its mark.
         """
         tried = quarantine.tried(self.log, token=token, digest=digest, since=since)
-        written = tokens.marked(self.log, tried) if token is None else {batch for batch, _ in extent.batch_starts(self.log, tried)}
-        return next((batch for batch in tried if batch not in written), None)
+        marked = tokens.marked(self.log, tried)
+        written = marked if token is None else {batch for batch, _ in extent.batch_starts(self.log, tried)}
+        found = next((batch for batch in tried if batch not in written), None)
+        if found is None or token is None or found in marked or fence(self.log, found, now=self.now):
+            return found
+        return None

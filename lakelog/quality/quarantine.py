@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lakelog.delta import past, table_properties, tables
+from lakelog.delta.lock import LOCKED
 from lakelog.delta.statement import interpreted
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION, IDENTITY
 from lakelog.errors import Conflict
@@ -83,23 +84,18 @@ def put(log: TopicLog, leave: Mapping[int, int], *, before: int, source: str, no
     found = found.filter(F.col("control").isNull() & (F.col("offset") >= first) & (F.col("epoch") < before))
     value = shaped(F.col("value"), found.schema["value"].dataType, log.types.value).alias("value")
     record = [value if name == "value" else F.col(name) for name in RECORD_COLUMNS]
-    tables.merge(
-        found.select(*record, *_about({"reason": F.lit(RESTORED), "source": F.lit(source), "time": instant(now, "partition")})),
-        log.quarantine,
-        on="t.source = s.source AND t.partition = s.partition AND t.offset = s.offset AND t.epoch = s.epoch",
-        clauses="WHEN NOT MATCHED THEN INSERT *",
-        scatter=False,
-    )
+    about = _about({"reason": F.lit(RESTORED), "source": F.lit(source), "time": instant(now, "partition")})
+    same = " AND ".join(f"t.{name} = s.{name}" for name in ("source", "partition", "offset", "epoch"))
+    _merge(log, found.select(*record, *about), on=same, clauses="WHEN NOT MATCHED THEN INSERT *")
 
 
 def put_aside(
     log: TopicLog, found: Screening, *, batch: str, attempt: str, token: str | None, digest: str | None, ends: Mapping[int, int], epoch: int,
-    again: bool, now: int,
+    earlier: str | None, now: int,
 ) -> None:  # fmt: skip
-    """Put the records of a request aside that a gate keeps out; again with the same ``batch``, and those that are there stay, as this try's.
+    """Put the records of a request aside that a gate keeps out; those that an ``earlier`` try put aside stay, as this one's.
 
-    What an earlier try put aside under the same token, and this one does not, goes: its records were mended in between. But for what a requeue has
-    in hand.
+    What that put aside under the same token, and this one does not, goes: its records were mended in between. But for what a requeue has in hand.
 
     Args:
         log: the topic's log.
@@ -110,7 +106,7 @@ def put_aside(
         digest: what makes a batch without a token known again.
         ends: partition to the log end, as the append found it.
         epoch: the log's generation.
-        again: an earlier try put records of the batch aside.
+        earlier: the identity under which an earlier try put records of the batch aside; under a token it is to be another (`append.fence`).
         now: the time in milliseconds.
 
     Cost: `screening.aside`, written by one MERGE.
@@ -131,15 +127,14 @@ def put_aside(
     }  # fmt: skip
     given = {"offset": F.lit(None).cast("bigint"), "epoch": F.lit(epoch)}
     record = [given.get(name, F.col(name)).alias(name) for name in RECORD_COLUMNS]
-    taken = "WHEN MATCHED AND t.outcome IS NULL THEN UPDATE SET t.attempt = s.attempt " if again else ""
-    mended = f" WHEN NOT MATCHED BY SOURCE AND t.batch = {literal(batch)} AND t.outcome IS NULL AND t.claim IS NULL THEN DELETE"
-    tables.merge(
-        rows.select(*record, *_about(about)),
-        log.quarantine,
-        on=f"t.batch = {literal(batch)} AND t.batch = s.batch AND t.identity = s.identity",
-        clauses=f"{taken}WHEN NOT MATCHED THEN INSERT *{mended if again and token is not None else ''}",
-        scatter=False,
-    )
+    here = f"t.batch IN ({literal(batch)}, {literal(earlier or batch)})"
+    clauses = "WHEN NOT MATCHED THEN INSERT *"
+    if earlier is not None:
+        clauses = f"WHEN MATCHED THEN UPDATE SET t.batch = s.batch, t.attempt = s.attempt {clauses}"
+    if earlier is not None and token is not None:
+        clauses += f" WHEN NOT MATCHED BY SOURCE AND {here} AND t.outcome IS NULL AND t.claim IS NULL THEN DELETE"
+        clauses += f" WHEN NOT MATCHED BY SOURCE AND {here} THEN UPDATE SET t.batch = {literal(batch)}"
+    _merge(log, rows.select(*record, *_about(about)), on=f"{here} AND t.identity = s.identity", clauses=clauses)
 
 
 def withdraw(log: TopicLog, batch: str, attempt: str) -> None:
@@ -276,15 +271,19 @@ def close(log: TopicLog, chosen: DataFrame, outcome: str, *, note: str | None, t
 
 
 def change(log: TopicLog, chosen: DataFrame, clause: str, **more: Column) -> None:
-    """Change the chosen rows by one MERGE, tried again where others changed the table meanwhile."""
+    """Change the chosen rows by one MERGE."""
     _ensure(log)
-    source = chosen.select(*PLACE, *[column.alias(name) for name, column in more.items()])
+    _merge(log, chosen.select(*PLACE, *[column.alias(name) for name, column in more.items()]), on=SAME, clauses=clause)
+
+
+def _merge(log: TopicLog, source: DataFrame, *, on: str, clauses: str) -> None:
+    """A MERGE that may be repeated, tried again where others changed the table meanwhile, or the answer to its own commit was lost."""
     for attempt in range(ATTEMPTS):
         try:
-            tables.merge(source, log.quarantine, on=SAME, clauses=clause, scatter=False)
-            return
-        except Conflict:
-            if attempt == ATTEMPTS - 1:
+            tables.merge(source, log.quarantine, on=on, clauses=clauses, scatter=False)
+            break
+        except Conflict as error:
+            if attempt == ATTEMPTS - 1 or error.name == LOCKED:
                 raise
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakelog.errors import OUTCOME_UNKNOWN, Damaged
+from lakelog.delta import tables
+from lakelog.errors import OUTCOME_UNKNOWN, Conflict, Damaged, NotReady
 from lakelog.log import guard
 from tests.quality.folders import rows, write
 
@@ -97,3 +98,14 @@ def test_where_nobody_can_look_the_append_says_so_and_changes_nothing_more(
     assert (refusing.ends(), aside(splitting)) == ({0: 1}, ["bad"])
     again = splitting.append(some(bad=-1), token="day")
     assert (again.quarantined, again.repeated, aside(splitting)) == (1, True, ["bad"])
+
+
+def test_records_are_put_aside_once_where_the_answer_to_that_was_lost(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commit met itself when it was tried again: the append goes on. Another failure refuses it, and then nothing is put aside."""
+    topic = gated(lake, tmp_path, "quarantine")
+    lose(monkeypatch, Conflict("another writer committed first"), tables, "merge")
+    assert (topic.append(some(good=1, bad=-1)).quarantined, aside(topic)) == (1, ["bad"])
+    lose(monkeypatch, NotReady("there is no host"), tables, "merge")
+    with pytest.raises(NotReady):
+        topic.append(some(worse=-2))
+    assert (aside(topic), topic.ends()) == (["bad"], {0: 1})

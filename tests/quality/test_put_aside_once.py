@@ -163,3 +163,18 @@ def test_a_record_that_is_put_aside_for_its_time_is_the_same_a_moment_later(
         clock.tick(1)
         assert (topic.append(batch, token=token).quarantined, aside(topic)) == (2, ["early", "early"])
         topic.drop("known")
+
+
+@pytest.mark.long
+def test_what_a_slow_append_put_aside_is_not_lost_to_another_with_other_records(
+    lake: Lake, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one, under the same token, takes back what it does not put aside itself. Then it is cut off; or it is first."""
+    topic, other = gated(lake, tmp_path), lake.topic("t")
+    late(monkeypatch, append, "_written", lambda: cut_off(other, monkeypatch, some(good=1, mended=1, bad=-2), "day"))
+    done = topic.append(some(good=1, mended=-1, bad=-2), token="day")
+    assert (done.quarantined, done.repeated, topic.ends(), aside(topic)) == (2, False, {0: 1}, ["bad", "mended"])
+    late(monkeypatch, append, "_written", lambda: other.append(some(fine=1, mended=1, worse=-3), token="night"))
+    done = topic.append(some(fine=1, mended=-1, worse=-3), token="night")
+    assert (done.quarantined, done.repeated, topic.ends(), aside(topic)) == (1, True, {0: 3}, ["bad", "mended", "worse"])
+    assert topic.verify().problems == []
