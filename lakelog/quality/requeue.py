@@ -168,16 +168,18 @@ def requeue(
     mine = quarantine.rows(log).filter(F.col("claim") == token)
     try:
         written, keys = _appended(log, mine, mending, append, token, overwrite=overwrite, now=now)
-    except LakelogError as error:
-        if isinstance(error, (Refused, InvalidRequest, InvalidRecords, GateFailed)) or error.name == LOG_MOVED:
+    except Exception as error:
+        if isinstance(error, (Refused, InvalidRequest, InvalidRecords, GateFailed)) or getattr(error, "name", None) == LOG_MOVED:
             # Said before anything was written.
             quarantine.release(log, token)
             raise
-        resolve(log, token, append, now=now())
-        raise error
-    except Exception as error:
-        resolve(log, token, append, now=now())
-        raise InvalidRequest(f"{log.name}: the records cannot be mended so: {first_line(error)} Nothing was written.") from error
+        # The log tells whether the records are in it; if not, it holds the token without any from now on.
+        written, keys = append([], AppendOptions(token=token)), []
+        if not written.records:
+            quarantine.release(log, token)
+            if isinstance(error, LakelogError):
+                raise
+            raise InvalidRequest(f"{log.name}: the records cannot be mended so: {first_line(error)} Nothing was written.") from error
     if written.repeated and not written.records:
         raise Conflict(f"{log.name}: another command settled this requeue as if it had been cut off. Nothing was written; try again.")
     quarantine.close(log, mine, quarantine.REQUEUED, note=mending.text(), token=token, now=now())

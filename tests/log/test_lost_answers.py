@@ -109,3 +109,15 @@ def test_records_are_put_aside_once_where_the_answer_to_that_was_lost(lake: Lake
     with pytest.raises(NotReady):
         topic.append(some(worse=-2))
     assert (aside(topic), topic.ends()) == (["bad"], {0: 1})
+
+
+def test_a_requeue_whose_append_failed_after_its_commit_tells_what_was_written(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = gated(lake, tmp_path, "quarantine")
+    topic.append(some(bad=-1))
+    lose(monkeypatch, RAW, type(topic), "_append")
+    done = topic.requeue(fix={"value": "abs(value)"})
+    assert (done.records, done.offsets, aside(topic)) == (1, {0: (0, 1)}, [])
+    assert [row["note"] for row in topic.quarantined(closed=True).collect()] == ["value = abs(value)"]
+    assert (topic.requeue().records, topic.ends()) == (0, {0: 1})
