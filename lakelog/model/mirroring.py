@@ -7,7 +7,7 @@ be holes: what a source's cleaner removed, markers of transactions, records that
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from lakelog.errors import ExpectedOffsetMismatch, InvalidRequest, Refused
 from lakelog.model.segments import Piece, Share, Tail, place
@@ -17,16 +17,18 @@ from lakelog.model.segments import Piece, Share, Tail, place
 class Mirrored:
     """What was read of a source: ``spans`` are partition to [first offset, end offset); a record's own offset is its place in the log.
 
-    ``source`` is the identity that the log knows it by.
+    ``source`` is the identity that the log knows it by. ``ends``: where the log ended, in partitions of which nothing was read too.
     """
 
     source: str
     spans: Mapping[int, tuple[int, int]]
+    ends: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def token(self) -> str:
-        """A name for the append: the same for each try from the same offsets on, wherever it ends."""
-        return f"mirror of {self.source} from {','.join(f'{index}:{first}' for index, (first, _) in sorted(self.spans.items()))}"
+        """A name for the append: the same for each try on the same log, whichever partitions have moved at the source since, and wherever it ends."""
+        places = {**self.ends, **{index: first for index, (first, _) in self.spans.items()}}
+        return f"mirror of {self.source} from {','.join(f'{index}:{first}' for index, first in sorted(places.items()))}"
 
     def pieces(self, tails: Mapping[int, Tail], shares: Mapping[int, Share], *, segment_bytes: int, segment_ms: int) -> dict[int, Piece]:
         """Where the records go: each partition that was read ends at its span's end, with or without records.

@@ -176,7 +176,7 @@ def take(topic: Topic, source: KafkaSource, *, tell: Callable[[int, int], None] 
 
 def _append(topic: Topic, source: KafkaSource, position: Position, known: Mapping[int, int], step: Step) -> Appended | None:
     """A step's append; None where another process was first, or the log was restored."""
-    mirrored = Mirrored(source.identity, step.spans) if source.mirror else None
+    mirrored = Mirrored(source.identity, step.spans, known) if source.mirror else None
     token = None if source.mirror else SourceToken.of(source.identity, [offsets.entry(known, step)])
     span = step.read or {index: (end, end) for index, (_, end) in step.spans.items()}
     try:
