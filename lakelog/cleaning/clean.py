@@ -146,26 +146,36 @@ def carry_out(log: TopicLog, made: Plan, rows: DataFrame, require_rule: Callable
     end = _announce(log, made)
     if made.drops:
         require_rule()
-    for index, decision in sorted(made.decisions.items()):
-        try:
-            cleanable = decision.to if decision.selected else -1
-            going = made.going(index)
-            for all_below in (True, False):
-                part = [one for one in going if (one.base < cleanable) == all_below]
-                for run in groups(part, GROUP_OCTETS):
-                    dropping.rewrite(log, rows, end, index, run, all_below=all_below, now=made.now)
-                    rewritten.update((index, one.base) for one in run)
-        except LakelogError as error:
-            errors[index] = error
+    for run in groups(made.going, GROUP_OCTETS):
+        failed = _rewritten(log, made, rows, end, [(index, one) for index, one in run if index not in errors])
+        rewritten.update((index, one.base) for index, one in run if index not in failed and index not in errors)
+        errors |= failed
     done = _write_tombstones(log, made, errors)
-    _write_checkpoints(log, made, errors)
+    if not _write_checkpoints(log, made, errors, end):
+        _write_checkpoints(log, made, errors, log_end(log))
     return done.carried_out(rewritten, errors), errors
+
+
+def _rewritten(log: TopicLog, made: Plan, rows: DataFrame, end: LogEnd, run: Sequence[tuple[int, Segment]]) -> dict[int, LakelogError]:
+    """Write a run of segments again, in one commit; where that fails, those of each partition in one. Gives what stopped which partitions."""
+    errors: dict[int, LakelogError] = {}
+    if not run:
+        return errors
+    try:
+        dropping.rewrite(log, rows, end, run, made.to, now=made.now)
+    except LakelogError as error:
+        partitions = sorted({index for index, _ in run})
+        if len(partitions) == 1:
+            return dict.fromkeys(partitions, error)
+        for partition in partitions:
+            errors |= _rewritten(log, made, rows, end, [(index, one) for index, one in run if index == partition])
+    return errors
 
 
 def _announce(log: TopicLog, made: Plan) -> LogEnd:
     """Say in the log's state what will be missing, before it is; gives the log's end with the states that were written, whatever came after them."""
     for _ in range(ATTEMPTS):
-        end = log_end(log, pin=True)
+        end = log_end(log, pin=True, known=made.end)
         state.require_writable(log, end)
         if any(_state(end, index) != _state(made.end, index) for index in made.end.tails):
             break
@@ -224,10 +234,12 @@ def _write_tombstones(log: TopicLog, made: Plan, errors: Mapping[int, LakelogErr
     raise AssertionError
 
 
-def _write_checkpoints(log: TopicLog, made: Plan, errors: Mapping[int, LakelogError]) -> None:
-    """Move the first dirty offsets, and note how large the segments are that were left; nothing where nothing changed."""
+def _write_checkpoints(log: TopicLog, made: Plan, errors: Mapping[int, LakelogError], end: LogEnd) -> bool:
+    """Move the first dirty offsets, and note how large the segments are that were left; nothing where nothing changed, or an epoch began.
+
+    False where the log's state is not as in ``end`` any more; then nothing was written.
+    """
     rows = []
-    end = log_end(log)
     for index, decision in sorted(made.decisions.items()):
         mark, log_ = made.held.checkpoints[index], made.held.logs[index]
         dirty = decision.to if decision.selected else decision.first_dirty
@@ -242,11 +254,12 @@ def _write_checkpoints(log: TopicLog, made: Plan, errors: Mapping[int, LakelogEr
         rows.append(
             mark.next(dirty, made.now, sizes, before=before, after=after).row(index, end.tails[index].epoch, log.uuid, uuid.uuid4().hex)
         )
-    if rows:
-        text = note("clean", id=uuid.uuid4().hex, checked=end.version, ends=end.ends())
-        frame = control_frame(log.spark, log.types, rows, made.now)
-        known = {row[0]: end.tails[row[0]] for row in rows}
-        guard.insert(log, frame, known, None, now=made.now, count=len(rows), user_metadata=text, of_state=True)
+    if not rows:
+        return True
+    text = note("clean", id=uuid.uuid4().hex, checked=end.version, ends=end.ends())
+    frame = control_frame(log.spark, log.types, rows, made.now)
+    known = {row[0]: end.tails[row[0]] for row in rows}
+    return guard.insert(log, frame, known, None, now=made.now, count=len(rows), user_metadata=text, of_state=True) is not None
 
 
 def winners_of(log: TopicLog, held: Progress, end: LogEnd, *, ahead: bool) -> DataFrame:

@@ -14,16 +14,18 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lakelog.cleaning.plan import Segment
 from lakelog.cleaning.segments import by_partition
 from lakelog.cleaning.winners import due
 from lakelog.delta import past, tables
 from lakelog.delta.errors import raised
+from lakelog.delta.statement import FEW, interpreted
 from lakelog.errors import Conflict, LakelogError
+from lakelog.log.guard import STATE_MOVED, states_hold
 from lakelog.log.notes import note
-from lakelog.log.rows import STATE_SEGMENT, in_segments
+from lakelog.log.rows import STATE_SEGMENT, any_of, in_segments
 from lakelog.log.tail import LogEnd
 from lakelog.model.records import header_octets, looked_up, octets
 from lakelog.model.topic_log import TopicLog
@@ -32,7 +34,6 @@ from lakelog.model.widening import shaped
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-STATE_MOVED = "LAKELOG_STATE_MOVED"
 # Segments of fewer octets together are written by one task, a file a segment.
 SMALL = 8 << 20
 
@@ -124,19 +125,19 @@ def _counted(
         }
 
 
-def rewrite(log: TopicLog, rows: DataFrame, end: LogEnd, partition: int, segments: Sequence[Segment], *, all_below: bool, now: int) -> int:
-    """Write closed segments of a partition again without what goes, in one commit. Batch rows stay, so that the log's places can be found.
+def rewrite(log: TopicLog, rows: DataFrame, end: LogEnd, run: Sequence[tuple[int, Segment]], to: Mapping[int, int], *, now: int) -> int:
+    """Write closed segments again without what goes, in one commit. Batch rows stay, so that the log's places can be found.
 
-    The commit holds only if the state of the partition's log is still as in ``end``: a restore or truncation that was begun meanwhile stops it.
-    Appends to the active segment go on beside it.
+    The commit holds only if the state of these partitions is still as in ``end``: a restore or truncation that was begun meanwhile stops it.
+    Appends to the active segments go on beside it.
 
     Args:
         log: the topic.
         rows: the latest table (`winners`).
         end: the log's end, with the state that a clean wrote before.
-        partition: its number.
-        segments: closed ones.
-        all_below: they lie in the cleanable part: superseded records and those without a key go too, else expired tombstones alone.
+        run: closed segments, each with its partition.
+        to: of the partitions that are cleaned, the end of the cleanable part: of segments that begin below it superseded records and those without
+            a key go too, of others expired tombstones alone.
         now: the time in milliseconds.
 
     Returns:
@@ -145,26 +146,37 @@ def rewrite(log: TopicLog, rows: DataFrame, end: LogEnd, partition: int, segment
     Raises:
         Conflict: another writer touched these segments, or changed the log's state.
 
-    Cost: the segments are read and written once; the offsets of their winners are broadcast.
+    Cost: the segments are read and written once, however many partitions they are of; the offsets of their winners are broadcast.
     """
     from pyspark.sql import functions as F
 
-    bases, size = [one.base for one in segments], sum(one.octets for one in segments)
-    span = (F.col("partition") == partition) & (F.col("offset") >= min(bases)) & (F.col("offset") < max(one.end for one in segments))
-    mine = rows.filter(span & ~F.col("remembered"))
-    mark = mine.filter(~due(now)) if all_below else mine.filter(due(now))
-    marks = F.broadcast(mark.select(F.col("offset").alias("m_offset")))
+    held = {index: [one for place, one in run if place == index] for index, _ in run}
+    cleanable = looked_up([to.get(index, -1) for index in range(log.partitions)], F.col("partition"))
+    spans = [
+        (F.col("partition") == index)
+        & (F.col("offset") >= min(one.base for one in mine))
+        & (F.col("offset") < max(one.end for one in mine))
+        for index, mine in held.items()
+    ]
+    # Of the winners those that stay in the cleanable part, and everywhere those that go.
+    reach = {index: max((one.end for one in mine if one.base < to.get(index, -1)), default=-1) for index, mine in held.items()}
+    below = F.col("offset") < looked_up([reach.get(index, -1) for index in range(log.partitions)], F.col("partition"))
+    mine = rows.filter(any_of(spans) & ~F.col("remembered")).withColumn("m_due", due(now)).filter(below | F.col("m_due"))
+    marks = F.broadcast(mine.select(F.col("partition").alias("m_partition"), F.col("offset").alias("m_offset"), "m_due"))
     table = tables.read(log.spark, log.table)
-    where = (F.col("partition") == partition) & F.col("segment").isin(bases)
-    joined = table.filter(where).join(marks, (F.col("offset") == F.col("m_offset")) & F.col("control").isNull(), "left")
-    marked = F.col("m_offset").isNotNull()
-    keep = F.col("control").isNotNull() | ((F.col("key").isNotNull() & marked) if all_below else ~marked)
-    kept = joined.filter(keep).drop("m_offset")
-    gated = _gated(kept, log, end, partition)
-    written = gated.coalesce(1) if size <= SMALL else gated
+    where = in_segments({index: [one.base for one in mine] for index, mine in held.items()})
+    same = (F.col("partition") == F.col("m_partition")) & (F.col("offset") == F.col("m_offset")) & F.col("control").isNull()
+    joined = table.filter(where).join(marks, same, "left")
+    goes, stays = F.coalesce("m_due", F.lit(False)), F.col("m_due").isNotNull() & F.col("key").isNotNull()
+    keep = F.col("control").isNotNull() | (~goes & (stays | (F.col("segment") >= cleanable)))
+    kept = joined.filter(keep).select(*table.columns)
+    gated = _gated(kept, log, end, list(held))
+    small = sum(one.octets for _, one in run) <= SMALL
+    written = gated.coalesce(1) if small else gated
     text = note("clean", id=uuid.uuid4().hex, checked=end.version, ends=end.ends())
     try:
-        return tables.replace(written, log.table, where, user_metadata=text)
+        with interpreted(log.spark, small and sum(one.records for _, one in run) <= FEW):
+            return tables.replace(written, log.table, where, user_metadata=text)
     except Exception as error:
         if not raised(error, STATE_MOVED):
             raise
@@ -173,14 +185,13 @@ def rewrite(log: TopicLog, rows: DataFrame, end: LogEnd, partition: int, segment
         ) from error
 
 
-def _gated(rows: DataFrame, log: TopicLog, end: LogEnd, partition: int) -> DataFrame:
-    """Rows that stop the statement unless the partition's newest state row, read in the same transaction, is the one known."""
+def _gated(rows: DataFrame, log: TopicLog, end: LogEnd, partitions: Sequence[int]) -> DataFrame:
+    """Rows that stop the statement unless the newest state row of each partition, read in the same transaction, is the one known."""
     from pyspark.sql import functions as F
 
-    state: Any = end.tails[partition].state
-    held = tables.read(log.spark, log.table).filter((F.col("partition") == partition) & (F.col("segment") == STATE_SEGMENT))
-    newest = held.agg(F.min("offset").alias("g_offset"), F.min_by("batch", "offset").alias("g_batch"))
-    same = (F.col("g_offset") == state.row_offset) & (F.coalesce("g_batch", F.lit("")) == state.batch)
+    tails = {index: end.tails[index] for index in partitions}
+    states = tables.read(log.spark, log.table).filter(F.col("partition").isin(partitions) & (F.col("segment") == STATE_SEGMENT))
+    known = F.broadcast(states.agg(F.expr(states_hold(tails)).alias("g_held")))
     stop = F.raise_error(F.lit(STATE_MOVED)).cast("int")
-    checked = rows.join(F.broadcast(newest), F.lit(True), "left").withColumn("epoch", F.when(same, F.col("epoch")).otherwise(stop))
+    checked = rows.join(known, F.lit(True), "left").withColumn("epoch", F.when(F.col("g_held"), F.col("epoch")).otherwise(stop))
     return checked.select(*rows.columns)

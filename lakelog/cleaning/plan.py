@@ -169,14 +169,14 @@ def retained_from(log: PartitionLog, config: TopicConfig, *, now: int) -> int:
     return max(start, log.start)
 
 
-def groups(segments: Sequence[Segment], most: int) -> list[list[Segment]]:
-    """Segments in runs of at most ``most`` octets each, a larger one alone: each run is rewritten by one commit."""
-    found: list[list[Segment]] = []
+def groups(places: Sequence[tuple[int, Segment]], most: int) -> list[list[tuple[int, Segment]]]:
+    """Segments, each with its partition, in runs of at most ``most`` octets, a larger one alone: each run is rewritten by one commit."""
+    found: list[list[tuple[int, Segment]]] = []
     size = 0
-    for one in segments:
+    for index, one in places:
         if not found or size + one.octets > most:
             found.append([])
             size = 0
-        found[-1].append(one)
+        found[-1].append((index, one))
         size += one.octets
     return found

@@ -42,9 +42,11 @@ class Plan:
         """How many of silver's tombstones are ``expired``, ``stamped`` or ``forgotten``."""
         return sum(one[name] for one in self.figures.values())
 
-    def going(self, partition: int) -> list[Segment]:
-        """The segments from which something goes."""
-        return [one for one in self.held.logs[partition].segments if (partition, one.base) in self.drops]
+    @property
+    def going(self) -> list[tuple[int, Segment]]:
+        """The segments from which something goes, each with its partition."""
+        logs = sorted(self.held.logs.items())
+        return [(index, one) for index, log in logs for one in log.segments if (index, one.base) in self.drops]
 
     def carried_out(self, rewritten: Collection[tuple[int, int]], failed: Collection[int]) -> Plan:
         """What was done of the plan: nothing went from segments that were not written again, nor of the tombstones of partitions that failed."""

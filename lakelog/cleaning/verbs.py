@@ -103,20 +103,20 @@ class CleaningVerbs:
             A partition that fails is reported (``error``), the others are cleaned; the next clean goes on with it.
 
         Cost: a merge; two small Spark jobs over control rows and one over silver's flags. Where something goes: a small file per partition
-        twice, one pass over those segments to count, one to write them again, 64 MB of records a commit; one MERGE on silver for its tombstones.
-        Appends go on meanwhile, and may be told to try again while old segments are dropped. With nothing to do no record is read, nothing written.
+        twice, one pass over those segments to count, one to write them again, 64 MB of records a commit, of any partitions; one MERGE on silver for its
+        tombstones. Appends go on meanwhile, and may be told to try again while old segments are dropped. With nothing to do nothing is written.
         """
         if dry_run:
             return self.plan_cleaning(force=force, max_bytes=max_bytes, roll_idle=roll_idle)
         _checked(max_bytes)
-        self._ready()
+        known = self._ready(pin=True)
         while self.merge().remaining:
             pass
         log, now = self.log, self.clock()
         if roll_idle:
             roll(log, lambda tail: is_old(tail, log.config.roll_ms(), now), now=now)
-            self._ready()
-        end = log_end(log, pin=True)
+            known = self._ready(pin=True)
+        end = log_end(log, pin=True, known=known)
         before = end.starts()
         moves = retention.moves(log, end, self._held(), now=now)
         state = progress(log.spark, log.silver, from_rows=True)

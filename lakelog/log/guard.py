@@ -47,7 +47,7 @@ def condition(rows: str, log: TopicLog, tails: Mapping[int, Tail], token: Token 
         f"(SELECT if({_gone(log)}, CAST(raise_error('{LOG_GONE}') AS BOOLEAN),"  # noqa: S608
         f" coalesce(max(if(segment >= 0, {beyond}, NULL)), -1) = -1"
         f" AND size(collect_set(if({last_record}, `partition`, NULL))) = {begun}"
-        f" AND {_states_hold(tails)})"
+        f" AND {states_hold(tails)})"
         f" FROM {rows} WHERE partition IN ({', '.join(map(str, tails))}) AND (segment = {STATE_SEGMENT} OR segment >= {from_segment})"
         f" AND (segment = {STATE_SEGMENT} OR {beyond} >= -1) AND (offset < 0 OR offset >= {from_offset}))"
     )
@@ -57,7 +57,7 @@ def condition(rows: str, log: TopicLog, tails: Mapping[int, Tail], token: Token 
 def state_condition(rows: str, log: TopicLog, tails: Mapping[int, Tail]) -> str:
     """The condition of a change of state: the newest state rows of these partitions are as known. Appends in flight conflict with the change."""
     return (
-        f"(SELECT if({_gone(log)}, CAST(raise_error('{LOG_GONE}') AS BOOLEAN), {_states_hold(tails)})"  # noqa: S608
+        f"(SELECT if({_gone(log)}, CAST(raise_error('{LOG_GONE}') AS BOOLEAN), {states_hold(tails)})"  # noqa: S608
         f" FROM {rows} WHERE partition IN ({', '.join(map(str, tails))}) AND segment = {STATE_SEGMENT})"
     )
 
@@ -65,7 +65,7 @@ def state_condition(rows: str, log: TopicLog, tails: Mapping[int, Tail]) -> str:
 def insisted(rows: str, tails: Mapping[int, Tail]) -> str:
     """`state_condition` as a condition that holds, or stops the statement with `STATE_MOVED`: for one that removes without a row to write."""
     return (
-        f"(SELECT if(coalesce({_states_hold(tails)}, false), true, CAST(raise_error('{STATE_MOVED}') AS BOOLEAN))"  # noqa: S608
+        f"(SELECT if(coalesce({states_hold(tails)}, false), true, CAST(raise_error('{STATE_MOVED}') AS BOOLEAN))"  # noqa: S608
         f" FROM {rows} WHERE partition IN ({', '.join(map(str, tails))}) AND segment = {STATE_SEGMENT})"
     )
 
@@ -76,8 +76,8 @@ def _gone(log: TopicLog) -> str:
     return f"max(if({state}, offset, NULL)) IS NULL OR max({state} AND get_json_object(control, '$.topic') != {literal(log.uuid)})"
 
 
-def _states_hold(tails: Mapping[int, Tail]) -> str:
-    """Whether the newest state row of each partition is the one known."""
+def states_hold(tails: Mapping[int, Tail]) -> str:
+    """The condition, an aggregate over state rows in SQL, that the newest one of each partition is the one known."""
     offset = _by_partition({index: tail.state.row_offset for index, tail in tails.items()})
     batch = _by_partition({index: literal(tail.state.batch) for index, tail in tails.items()})
     state = f"segment = {STATE_SEGMENT}"

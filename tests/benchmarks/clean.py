@@ -55,10 +55,10 @@ def run(folder: Path, rounds: int, scale: float) -> dict[str, list[float]]:
             state = progress(spark, log.silver, from_rows=True)
             rows = clean.winners_of(log, state, end, ahead=False)
             made = clean.plan(log, end, rows, merged=state.next, force=True, max_bytes=None, now=now)
-        done = clean.groups(made.going(0), clean.GROUP_OCTETS)
+        done = clean.groups(made.going, clean.GROUP_OCTETS)
         with measured(table, figures["rewrite"]):
             for group in done:
-                dropping.rewrite(log, rows, end, 0, group, all_below=True, now=now)
+                dropping.rewrite(log, rows, end, group, made.to, now=now)
         top = peak.stop()
         left = topic.read().count()
         assert left == keys + 1, left

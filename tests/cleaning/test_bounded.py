@@ -39,11 +39,11 @@ def test_of_several_commits_of_a_partition_the_second_fails_and_the_next_clean_g
     monkeypatch.setattr(clean, "GROUP_OCTETS", 50)
     rewrite, runs = dropping.rewrite, []
 
-    def counted(log: Any, rows: Any, end: Any, partition: int, run: Any, **more: Any) -> int:
-        runs.append([one.base for one in run])
+    def counted(log: Any, rows: Any, end: Any, run: Any, to: Any, **more: Any) -> int:
+        runs.append([one.base for _, one in run])
         if len(runs) == 2:
             raise Conflict("Another writer was first.")
-        return rewrite(log, rows, end, partition, run, **more)
+        return rewrite(log, rows, end, run, to, **more)
 
     monkeypatch.setattr(dropping, "rewrite", counted)
     planned, done = topic.plan_cleaning(), topic.clean()
@@ -60,6 +60,30 @@ def test_of_several_commits_of_a_partition_the_second_fails_and_the_next_clean_g
     assert (again.records, again.failure, again.partitions[0].to_dirty) == (2, None, 7)
     assert caplog.messages.count(overdue) == 1, "once it is done nobody is alarmed"
     assert [offset for _, offset, _ in log(topic)] == [4, 5, 6]
+    assert topic.verify().problems == []
+
+
+def test_segments_of_several_partitions_are_written_again_by_one_commit(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to the bound, whatever partitions they are of: a clean of many small partitions takes no longer than one of as many octets in one."""
+    runs: list[list[tuple[int, int]]] = []
+    rewrite = dropping.rewrite
+
+    def noted(log: Any, rows: Any, end: Any, run: Any, to: Any, **more: Any) -> int:
+        runs.append([(index, one.base) for index, one in run])
+        return rewrite(log, rows, end, run, to, **more)
+
+    monkeypatch.setattr(dropping, "rewrite", noted)
+    topic = lake.create_topic("t", partitions=5, config=FULL)
+    filled(topic, "a", "a", "b")
+    before = topic.status().bronze_version
+    assert topic.clean().records == 5
+    assert runs == [[(partition, 0) for partition in range(5)]]
+    assert topic.status().bronze_version - before == 3, "what will be missing is said, the segments are written again, the checkpoints move"
+    filled(topic, "b")
+    monkeypatch.setattr(clean, "GROUP_OCTETS", 50)
+    assert topic.clean().records == 5
+    assert runs[1:] == [[(0, 2), (1, 2)], [(2, 2), (3, 2)], [(4, 2)]]
+    assert log(topic) == [(partition, offset, key) for partition in range(5) for offset, key in ((1, b"a"), (3, b"b"))]
     assert topic.verify().problems == []
 
 

@@ -28,15 +28,17 @@ def test_a_partition_that_could_not_be_cleaned_counts_as_it_still_is(lake: Lake,
     clock.now += DAY
     planned = topic.plan_cleaning()
     assert (planned.records, planned.expired) == (4, 2), "of each partition an earlier e, and the tombstone"
-    rewrite = dropping.rewrite
+    rewrite, asked = dropping.rewrite, []
 
-    def stopped(log: Any, rows: Any, end: Any, partition: int, *given: Any, **more: Any) -> int:
-        if partition == 1:
+    def stopped(log: Any, rows: Any, end: Any, run: Any, *given: Any, **more: Any) -> int:
+        asked.append(sorted({index for index, _ in run}))
+        if 1 in asked[-1]:
             raise Conflict("Another writer was first.")
-        return rewrite(log, rows, end, partition, *given, **more)
+        return rewrite(log, rows, end, run, *given, **more)
 
     monkeypatch.setattr(dropping, "rewrite", stopped)
     done = topic.clean()
+    assert asked == [[0, 1], [0], [1]], "all at once, then each by itself"
     failed = done.partitions[1]
     assert (failed.error, failed.to_dirty, failed.total("dropped")) == ("Another writer was first.", failed.from_dirty, 0)
     assert (done.records, done.expired) == (2, 1)

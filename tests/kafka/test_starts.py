@@ -33,7 +33,9 @@ def test_what_is_gone_of_a_topic_that_was_empty_at_the_first_run_is_named(lake: 
     produce(broker, "empty", messages("abcd") + messages("xy", 1))
     truncate(broker, "empty", {0: 3, 1: 2})
     for _ in range(2):
-        with pytest.raises(Refused, match=r"offsets \[0, 3\) of partition 0, offsets \[0, 2\) of partition 1 of kafka://.*are gone") as refused:
+        with pytest.raises(
+            Refused, match=r"offsets \[0, 3\) of partition 0, offsets \[0, 2\) of partition 1 of kafka://.*are gone"
+        ) as refused:
             take(topic, source)
         assert (refused.value.name, log(topic)) == ("SOURCE_TRUNCATED", {})
     accepted = take(topic, dataclasses.replace(source, starting_offsets={0: 3, 1: 2}))
