@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import json
 import os
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakelog.delta.location import on_this_disk
 from lakelog.model.names import TableRef
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Row, SparkSession
 
 NAME = re.compile(r"\d{20}\.json")
+# What DESCRIBE HISTORY tells of a commit in the words of its file.
+HISTORY = (
+    "userId", "userName", "operation", "job", "notebook", "clusterId", "readVersion", "isolationLevel", "isBlindAppend", "operationMetrics",
+    "userMetadata", "engineInfo",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -73,16 +79,29 @@ def is_there(spark: SparkSession, table: TableRef, seen: CommitFile) -> bool:
 def note(spark: SparkSession, table: TableRef, version: int) -> str | None:
     """The user metadata that a commit carries; None where it carries none, is not there, or lies elsewhere. No Spark job."""
     folder = _folder(spark, table)
-    if folder is None:
+    info = None if folder is None else _info(folder, version)
+    found = None if info is None else info.get("userMetadata")
+    return None if found is None else str(found)
+
+
+def told(spark: SparkSession, table: TableRef) -> Row | None:
+    """What DESCRIBE HISTORY tells of the newest commit, by its file; None where there is none, it does not say, or lies elsewhere. No Spark job."""
+    from pyspark.sql import Row
+
+    folder, newest_ = _folder(spark, table), newest(spark, table)
+    if folder is None or newest_ is None:
         return None
-    with contextlib.suppress(OSError, ValueError):
-        with open(os.path.join(folder, f"{version:020}.json"), encoding="utf-8") as lines:
-            # It is the first line that Delta writes.
-            for line in lines:
-                if line.startswith('{"commitInfo"'):
-                    found = json.loads(line)["commitInfo"].get("userMetadata")
-                    return None if found is None else str(found)
-    return None
+    info = _info(folder, newest_.version)
+    if info is None or not isinstance(info.get("operation"), str):
+        return None
+    parameters = {
+        name: value if value is None or isinstance(value, str) else json.dumps(value)
+        for name, value in (info.get("operationParameters") or {}).items()
+    }
+    # To the millisecond, and in the time zone of this process, as Spark's rows have it.
+    time = datetime.datetime.fromtimestamp(newest_.modified_ns // 1_000_000 / 1000)  # noqa: DTZ006
+    said = {name: info.get(name) for name in HISTORY}
+    return Row(version=newest_.version, timestamp=time, **said, operationParameters=parameters)
 
 
 def is_gone(spark: SparkSession, table: TableRef) -> bool:
@@ -97,6 +116,17 @@ def _file(folder: str, version: int) -> CommitFile | None:
     except OSError:
         return None
     return CommitFile(version, found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def _info(folder: str, version: int) -> dict[str, Any] | None:
+    """What a commit says of itself; None where it says nothing, or is not there."""
+    with contextlib.suppress(OSError, ValueError), open(os.path.join(folder, f"{version:020}.json"), encoding="utf-8") as lines:
+        # It is the first line that Delta writes.
+        for line in lines:
+            if line.startswith('{"commitInfo"'):
+                found = json.loads(line)["commitInfo"]
+                return found if isinstance(found, dict) else None
+    return None
 
 
 def _folder(spark: SparkSession, table: TableRef) -> str | None:

@@ -112,14 +112,14 @@ def require_whole(log: TopicLog, name: str, end: LogEnd, *, remedy: str = "") ->
         raise LogIncomplete(f"{name}: the log is not whole: {'; '.join(found[:3])}. Nothing was changed. Run verify.")
 
 
-def close(log: TopicLog, intent: Intent, *, now: int) -> None:
-    """Say that an operation is done; nothing where somebody else has said so.
+def close(log: TopicLog, intent: Intent, *, now: int, known: LogEnd | None = None) -> None:
+    """Say that an operation is done; nothing where somebody else has said so. ``known``: the log's end as it was seen last.
 
     Raises:
         Conflict: other operations were first again and again.
     """
     for _ in range(ATTEMPTS):
-        end = log_end(log)
+        end = log_end(log, known=known)
         if end.intent is None or end.intent.id != intent.id:
             return
         states = {index: tail.state.next(uuid.uuid4().hex, intent=None) for index, tail in end.tails.items()}

@@ -117,16 +117,15 @@ def carry_out(log: TopicLog, end: LogEnd, intent: Intent, *, now: int) -> None:
         requeue.close_appended(log, now=now)
         leave = {index: one.leave for index, one in order.cuts.items() if one.leave < end.tails[index].end}
         quarantine.put(log, leave, before=order.epoch, source=f"restore {intent.id}", now=now)
-        _cut(log, order, intent, now=now)
-    _bring_back(log, order, intent, now=now)
-    state.close(log, intent, now=now)
+        _cut(log, order, intent, end, now=now)
+    state.close(log, intent, now=now, known=_bring_back(log, order, intent, end, now=now))
 
 
-def _cut(log: TopicLog, order: Order, intent: Intent, *, now: int) -> None:
+def _cut(log: TopicLog, order: Order, intent: Intent, known: LogEnd, *, now: int) -> None:
     """Bronze: what lies beyond goes, a new epoch begins at the end, in a segment of its own."""
     assert order.epoch is not None
     for _ in range(ATTEMPTS):
-        end = log_end(log)
+        end = log_end(log, known=known)
         if end.intent is None or end.intent.id != intent.id or end.epoch >= order.epoch:
             return
         identity, states, ends = uuid.uuid4().hex, {}, []
@@ -148,14 +147,14 @@ def _cut(log: TopicLog, order: Order, intent: Intent, *, now: int) -> None:
     raise Conflict(f"{log.name}: other writers kept the log from being cut. Try again: any writing command goes on with the restore.")
 
 
-def _bring_back(log: TopicLog, order: Order, intent: Intent, *, now: int) -> None:
-    """Silver: as it was, with the properties and columns that the topic has now, and fenced."""
+def _bring_back(log: TopicLog, order: Order, intent: Intent, known: LogEnd, *, now: int) -> LogEnd:
+    """Silver: as it was, with the properties and columns that the topic has now, and fenced. Gives the log's end as it was seen last."""
     for _ in range(ATTEMPTS):
         # Silver before the intent: while that is open, nobody has gone on from a finished restore, so all that comes after one is of a later version.
         version = _version(log)
-        still = log_end(log).intent
-        if _restored(log) == intent.id or still is None or still.id != intent.id:
-            return
+        end = log_end(log, known=known)
+        if _restored(log) == intent.id or end.intent is None or end.intent.id != intent.id:
+            return end
         try:
             wanted = _wanted(log, order)
             anew = order.copy is None and not keeping.loses_nothing(log, order.version, now=now)
@@ -172,7 +171,7 @@ def _bring_back(log: TopicLog, order: Order, intent: Intent, *, now: int) -> Non
             evolution.reconcile(log, tables.read(log.spark, log.silver).schema)
             # A merge that knew silver as it now is may have come in between: it is undone by the next round.
             if upsert.write_progress(log, wanted, wanted.restored(intent.id), now=now):
-                return
+                return end
         except Conflict as error:
             if error.name != Conflict.name:
                 raise

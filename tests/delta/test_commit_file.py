@@ -63,6 +63,36 @@ def test_the_newest_commit_is_the_last_numbered_file_of_a_local_table(spark: Spa
         assert commit_file.newest(spark, elsewhere) is None
 
 
+def test_the_newest_commit_tells_of_itself_what_the_history_tells(lake: Lake) -> None:
+    """Of each kind of commit, lakelog's own and others', without a Spark job."""
+    topic, spark = topic_of(lake, "t"), lake.spark
+    bronze_, silver = topic.bronze, topic.silver
+    jobs = spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs
+    statements = (
+        lambda: topic.append([record("a")]),
+        topic.merge,
+        lambda: topic.append([record("a")]),
+        topic.roll,
+        lambda: topic.clean(force=True),
+        lambda: spark.sql(f"ALTER TABLE {bronze_.sql()} SET TBLPROPERTIES ('a' = 'b')"),
+        lambda: spark.sql(f"DELETE FROM {bronze_.sql()} WHERE offset = 0"),
+        lambda: spark.sql(f"OPTIMIZE {bronze_.sql()}"),
+        lambda: spark.sql(f"RESTORE {bronze_.sql()} TO VERSION AS OF 2"),
+        lambda: spark.sql(f"RESTORE {silver.sql()} TO VERSION AS OF 0"),
+    )
+    kinds = set()
+    for statement in statements:
+        statement()
+        for table in (bronze_, silver):
+            (told,) = spark.sql(f"DESCRIBE HISTORY {table.sql()} LIMIT 1").collect()
+            before = jobs()
+            (found,) = tables.history(spark, table, 1)
+            unlike = {name: (found[name], value) for name, value in told.asDict().items() if found[name] != value}
+            assert (unlike, jobs()) == ({}, before)
+            kinds.add(found["operation"])
+    assert kinds >= {"WRITE", "MERGE", "SET TBLPROPERTIES", "DELETE", "RESTORE"}
+
+
 def test_an_append_sees_settings_and_records_that_came_past_it(lake: Lake) -> None:
     mine = topic_of(lake, "t")
     mine.append([record("a")])
