@@ -164,7 +164,7 @@ def _mark(place: LogPlace, common: Mapping[str, Any], counts: Mapping[str, int])
 
 
 def progress(spark: SparkSession, table: TableRef, *, from_rows: bool = False, passing_over: Sequence[int] = ()) -> Progress:
-    """How far silver is, by its newest commit; by its control rows where that is not a merge. Cost: one small Spark job, else four.
+    """How far silver is, by its newest commit; by its control rows where that is not a merge. Cost: as `tables.history`, else four small Spark jobs.
 
     Args:
         spark: the session.

@@ -77,8 +77,8 @@ def newest_commit(log: TopicLog) -> tuple[int, dict[str, Any]]:
     Raises:
         Damaged: a commit that is not lakelog's changed records, or a RESTORE took back records; it is named.
 
-    Cost: one small Spark job that opens one commit file; where commits were not looked at yet, those too. After a RESTORE to a time, one
-    pass over the log's offsets.
+    Cost: one commit file is opened, off this machine's disk by a small Spark job; where commits were not looked at yet, those too. After
+    a RESTORE to a time, one pass over the log's offsets.
     """
 
     def is_whole(said: Mapping[str, Any]) -> bool:
