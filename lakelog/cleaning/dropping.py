@@ -152,19 +152,9 @@ def rewrite(log: TopicLog, rows: DataFrame, end: LogEnd, run: Sequence[tuple[int
 
     held = {index: [one for place, one in run if place == index] for index, _ in run}
     cleanable = looked_up([to.get(index, -1) for index in range(log.partitions)], F.col("partition"))
-    spans = [
-        (F.col("partition") == index)
-        & (F.col("offset") >= min(one.base for one in mine))
-        & (F.col("offset") < max(one.end for one in mine))
-        for index, mine in held.items()
-    ]
-    # Of the winners those that stay in the cleanable part, and everywhere those that go.
-    reach = {index: max((one.end for one in mine if one.base < to.get(index, -1)), default=-1) for index, mine in held.items()}
-    below = F.col("offset") < looked_up([reach.get(index, -1) for index in range(log.partitions)], F.col("partition"))
-    mine = rows.filter(any_of(spans) & ~F.col("remembered")).withColumn("m_due", due(now)).filter(below | F.col("m_due"))
-    marks = F.broadcast(mine.select(F.col("partition").alias("m_partition"), F.col("offset").alias("m_offset"), "m_due"))
+    marks = F.broadcast(_marks(log, rows, held, to, now))
     table = tables.read(log.spark, log.table)
-    where = in_segments({index: [one.base for one in mine] for index, mine in held.items()})
+    where = in_segments({index: [one.base for one in segments] for index, segments in held.items()})
     same = (F.col("partition") == F.col("m_partition")) & (F.col("offset") == F.col("m_offset")) & F.col("control").isNull()
     joined = table.filter(where).join(marks, same, "left")
     goes, stays = F.coalesce("m_due", F.lit(False)), F.col("m_due").isNotNull() & F.col("key").isNotNull()
@@ -183,6 +173,24 @@ def rewrite(log: TopicLog, rows: DataFrame, end: LogEnd, run: Sequence[tuple[int
         raise Conflict(
             f"{log.name}: the log's state was changed while it was cleaned. What was cleaned before stays so; clean again."
         ) from error
+
+
+def _marks(log: TopicLog, rows: DataFrame, held: Mapping[int, Sequence[Segment]], to: Mapping[int, int], now: int) -> DataFrame:
+    """The winners that tell what goes from segments: ``m_partition``, ``m_offset``, and whether it is a tombstone that is due (``m_due``).
+
+    Of segments that begin in the cleanable part all winners, since what is none goes too; of others those that are due.
+    """
+    from pyspark.sql import functions as F
+
+    partition, offset = F.col("partition"), F.col("offset")
+    spans = [
+        (partition == index) & (offset >= min(one.base for one in segments)) & (offset < max(one.end for one in segments))
+        for index, segments in held.items()
+    ]
+    reach = {index: max((one.end for one in segments if one.base < to.get(index, -1)), default=-1) for index, segments in held.items()}
+    below = offset < looked_up([reach.get(index, -1) for index in range(log.partitions)], partition)
+    found = rows.filter(any_of(spans) & ~F.col("remembered")).withColumn("m_due", due(now)).filter(below | F.col("m_due"))
+    return found.select(partition.alias("m_partition"), offset.alias("m_offset"), "m_due")
 
 
 def _gated(rows: DataFrame, log: TopicLog, end: LogEnd, partitions: Sequence[int]) -> DataFrame:

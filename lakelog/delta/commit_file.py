@@ -88,10 +88,10 @@ def told(spark: SparkSession, table: TableRef) -> Row | None:
     """What DESCRIBE HISTORY tells of the newest commit, by its file; None where there is none, it does not say, or lies elsewhere. No Spark job."""
     from pyspark.sql import Row
 
-    folder, newest_ = _folder(spark, table), newest(spark, table)
-    if folder is None or newest_ is None:
+    folder, file = _folder(spark, table), newest(spark, table)
+    if folder is None or file is None:
         return None
-    info = _info(folder, newest_.version)
+    info = _info(folder, file.version)
     if info is None or not isinstance(info.get("operation"), str):
         return None
     parameters = {
@@ -99,9 +99,9 @@ def told(spark: SparkSession, table: TableRef) -> Row | None:
         for name, value in (info.get("operationParameters") or {}).items()
     }
     # To the millisecond, and in the time zone of this process, as Spark's rows have it.
-    time = datetime.datetime.fromtimestamp(newest_.modified_ns // 1_000_000 / 1000)  # noqa: DTZ006
+    time = datetime.datetime.fromtimestamp(file.modified_ns // 1_000_000 / 1000)  # noqa: DTZ006
     said = {name: info.get(name) for name in HISTORY}
-    return Row(version=newest_.version, timestamp=time, **said, operationParameters=parameters)
+    return Row(version=file.version, timestamp=time, **said, operationParameters=parameters)
 
 
 def is_gone(spark: SparkSession, table: TableRef) -> bool:

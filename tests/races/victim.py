@@ -92,7 +92,7 @@ def _after_a_step(function: Any) -> Any:
 
 def main() -> None:
     plan = json.loads(sys.argv[1])
-    spark = local_session("victim", master="local[2]", memory="2g", config={"spark.sql.shuffle.partitions": "1", **QUICK_SPARK})
+    spark = local_session("victim", master="local[2]", memory="2g", config=QUICK_SPARK)
     statement.held = delete.held = maintain.held = stepped
     # An export commits to no table.
     for name in ("is_there", "files", "write"):

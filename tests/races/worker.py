@@ -68,7 +68,7 @@ def clean(topic, plan: dict) -> None:
 
 def main() -> None:
     plan = json.loads(sys.argv[1])
-    spark = local_session("worker", master="local[1]", memory="1g", config={"spark.sql.shuffle.partitions": "1", **QUICK_SPARK})
+    spark = local_session("worker", master="local[1]", memory="1g", config=QUICK_SPARK)
     lake = Lake(spark, plan["root"])
     topic = lake.topic(plan["topic"])
     say({"ready": plan["name"]})
