@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 TOKEN_PARTITION = -1
 SEGMENTS = 16
+# What a row of a `BatchMark` is: it was written with its batch, or in its place.
+MARKS = ASIDE, VOID = "aside", "void"
 
 
 @dataclass(frozen=True)
@@ -172,11 +174,11 @@ class BatchMark(Token):
         self, batch: str, epoch: int, offsets: Mapping[int, tuple[int, int]], records: int, ends: Mapping[int, int]
     ) -> list[tuple[Any, ...]]:
         """The mark's control row; it answers with no offsets, so that a restore leaves it."""
-        return [self._row("aside", epoch, batch, records)]
+        return [self._row(ASIDE, epoch, batch, records)]
 
     def void(self, epoch: int) -> tuple[Any, ...]:
         """The control row that takes the mark's place."""
-        return self._row("void", epoch, self.batch, 0)
+        return self._row(VOID, epoch, self.batch, 0)
 
     def _row(self, kind: str, epoch: int, batch: str, records: int) -> tuple[Any, ...]:
         content = {"type": kind, "digest": self.digest, **answer({}, records)}
@@ -232,8 +234,21 @@ def marked(log: TopicLog, batches: Collection[str]) -> set[str]:
     rows = log_rows(log).filter(here & F.col("offset").isin([place for _, place in places])).select("control")
     with tables.door(log.table), interpreted(log.spark):
         said = [json.loads(row["control"]) for row in rows.collect()]
-    held = {one["digest"] for one in said if one["type"] == "aside"}
+    held = {one["digest"] for one in said if one["type"] == ASIDE}
     return {mark.batch for digest, mark in marks.items() if digest in held}
+
+
+def named(log: TopicLog, batch: str) -> bool:
+    """Whether the log holds a token that was written with a batch, or an entry of the ledger (`ledger.SourceToken`), be it expired.
+
+    Cost: one small Spark query over the rows of tokens.
+    """
+    from pyspark.sql import functions as F
+
+    here = (F.col("partition") == TOKEN_PARTITION) & F.col("segment").between(0, 2 * SEGMENTS - 1)
+    rows = log_rows(log).filter(here & (F.col("batch") == batch)).select("control")
+    with tables.door(log.table), interpreted(log.spark):
+        return any(json.loads(row["control"])["type"] not in MARKS for row in rows.collect())
 
 
 def chunks(log: TopicLog, identity: str) -> list[TokenRow]:

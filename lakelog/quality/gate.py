@@ -260,13 +260,14 @@ class AppendGate:
     def _earlier(self, token: str | None, digest: str | None, since: int | None) -> str | None:
         """The identity under which an earlier try put records of this batch aside, and was cut off before the log knew of it.
 
-        Under a token it can no longer be written. The log does not know the token, or there would be nothing to put aside: a batch of that name was
-        cut off, or a restore took it out, which left its mark.
+        Under a token it can no longer be written: it was cut off, or a restore took it out, which left its mark. Not where it was written since the
+        token was looked up: the token stands with it, and answers when this one is to be written.
         """
         tried = quarantine.tried(self.log, token=token, digest=digest, since=since)
         marked = tokens.marked(self.log, tried)
         written = marked if token is None else {batch for batch, _ in extent.batch_starts(self.log, tried)}
         found = next((batch for batch in tried if batch not in written), None)
-        if found is None or token is None or found in marked or fence(self.log, found, now=self.now):
+        if found is None or token is None:
             return found
-        return None
+        gone = not tokens.named(self.log, found) if found in marked else fence(self.log, found, now=self.now)
+        return found if gone else None

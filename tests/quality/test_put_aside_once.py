@@ -177,4 +177,11 @@ def test_what_a_slow_append_put_aside_is_not_lost_to_another_with_other_records(
     late(monkeypatch, append, "_written", lambda: other.append(some(fine=1, mended=1, worse=-3), token="night"))
     done = topic.append(some(fine=1, mended=-1, worse=-3), token="night")
     assert (done.quarantined, done.repeated, topic.ends(), aside(topic)) == (1, True, {0: 3}, ["bad", "mended", "worse"])
+    # Nothing of it is let in, and it is written while the other one reads its records.
+    late(monkeypatch, AppendGate, "admit", lambda: other.append(some(worst=-4), token="dawn"))
+    done = topic.append(some(worst=-4), token="dawn")
+    assert (done.quarantined, done.repeated, aside(topic)) == (1, True, ["bad", "mended", "worse", "worst"])
+    late(monkeypatch, AppendGate, "admit", lambda: other.append(some(last=-5), token="noon"))
+    done = topic.append(some(last=5), token="noon")
+    assert (done.quarantined, done.repeated, topic.ends(), aside(topic)) == (1, True, {0: 3}, ["bad", "last", "mended", "worse", "worst"])
     assert topic.verify().problems == []
