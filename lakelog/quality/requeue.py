@@ -166,15 +166,16 @@ def requeue(
     if not quarantine.claim(log, chosen(), token):
         return finished, {}, []
     mine = quarantine.rows(log).filter(F.col("claim") == token)
+    overwritten: list[str] = []
     try:
-        written, keys = _appended(log, mine, mending, append, token, overwrite=overwrite, now=now)
+        written = _appended(log, mine, mending, append, token, overwritten, overwrite=overwrite, now=now)
     except Exception as error:
         if isinstance(error, (Refused, InvalidRequest, InvalidRecords, GateFailed)) or getattr(error, "name", None) == LOG_MOVED:
             # Said before anything was written.
             quarantine.release(log, token)
             raise
         # The log tells whether the records are in it; if not, it holds the token without any from now on.
-        written, keys = append([], AppendOptions(token=token)), []
+        written = append([], AppendOptions(token=token))
         if not written.records:
             quarantine.release(log, token)
             if isinstance(error, LakelogError):
@@ -183,7 +184,7 @@ def requeue(
     if written.repeated and not written.records:
         raise Conflict(f"{log.name}: another command settled this requeue as if it had been cut off. Nothing was written; try again.")
     quarantine.close(log, mine, quarantine.REQUEUED, note=mending.text(), token=token, now=now())
-    return written.records + finished, written.offsets, keys
+    return written.records + finished, written.offsets, overwritten
 
 
 def settled(log: TopicLog, chosen: Callable[[], DataFrame], append: Append, *, now: Callable[[], int]) -> int:
@@ -206,9 +207,13 @@ def drop(log: TopicLog, chosen: Callable[[], DataFrame], reason: str, append: Ap
 
 
 def _appended(
-    log: TopicLog, mine: DataFrame, mending: Mending, append: Append, token: str, *, overwrite: bool, now: Callable[[], int]
-) -> tuple[Appended, list[str]]:
-    """The append of what a requeue has in hand, on the log as it was when that was looked at: erasures, and newer records of the keys."""
+    log: TopicLog, mine: DataFrame, mending: Mending, append: Append, token: str, overwritten: list[str], *, overwrite: bool,
+    now: Callable[[], int],
+) -> Appended:  # fmt: skip
+    """The append of what a requeue has in hand, on the log as it was when that was looked at: erasures, and newer records of the keys.
+
+    ``overwritten`` becomes those keys before the append, which may raise after its commit.
+    """
     for attempt in range(ATTEMPTS):
         # In this order: an erasure that ends later moves the log's state, and is seen by the append.
         end = log_end(log, pin=True)
@@ -223,8 +228,9 @@ def _appended(
                 name="WOULD_OVERWRITE", expected=None, actual=None, keys=keys,
             )  # fmt: skip
         records = mended.orderBy(*["old_partition" if name == "partition" else name for name in ORDER]).select(*RECORD)
+        overwritten[:] = keys
         try:
-            return append(records, AppendOptions(token=token, as_of=end)), keys
+            return append(records, AppendOptions(token=token, as_of=end))
         except (Conflict, Refused) as error:
             if error.name not in (LOG_MOVED, FencedEpoch.name) or attempt == ATTEMPTS - 1:
                 raise
