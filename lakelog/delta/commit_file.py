@@ -92,11 +92,13 @@ def told(spark: SparkSession, table: TableRef) -> Row | None:
     if folder is None or file is None:
         return None
     info = _info(folder, file.version)
-    if info is None or not isinstance(info.get("operation"), str):
+    # With times in the commits the history tells those.
+    if info is None or not isinstance(info.get("operation"), str) or "inCommitTimestamp" in info:
         return None
+    given = info.get("operationParameters")
     parameters = {
         name: value if value is None or isinstance(value, str) else json.dumps(value)
-        for name, value in (info.get("operationParameters") or {}).items()
+        for name, value in (given if isinstance(given, dict) else {}).items()
     }
     # To the millisecond, and in the time zone of this process, as Spark's rows have it.
     time = datetime.datetime.fromtimestamp(file.modified_ns // 1_000_000 / 1000)  # noqa: DTZ006
