@@ -19,6 +19,7 @@ from lakelog.cleaning.planned import Plan, without
 from lakelog.cleaning.segments import Segments
 from lakelog.cleaning.tombstones import Tombstones
 from lakelog.delta import frames
+from lakelog.delta.lock import LOCKED
 from lakelog.errors import Conflict, LakelogError
 from lakelog.latest.progress import Progress, progress
 from lakelog.log import guard, state
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 ATTEMPTS = 20
-# Octets of records that one commit rewrites at most, or one segment: on a local disk other writers wait so long.
-GROUP_OCTETS = 64 << 20
+# Octets of records and segments (a file each) that one commit rewrites at most: on a local disk other writers wait so long.
+GROUP_OCTETS, GROUP_SEGMENTS = 64 << 20, 200
 
 
 def plan(
@@ -146,8 +147,8 @@ def carry_out(log: TopicLog, made: Plan, rows: DataFrame, require_rule: Callable
     end = _announce(log, made)
     if made.drops:
         require_rule()
-    for run in groups(made.going, GROUP_OCTETS):
-        failed = _rewritten(log, made, rows, end, [(index, one) for index, one in run if index not in errors])
+    for run in groups(made.going, GROUP_OCTETS, GROUP_SEGMENTS):
+        failed, end = _rewritten(log, made, rows, end, [(index, one) for index, one in run if index not in errors])
         rewritten.update((index, one.base) for index, one in run if index not in failed and index not in errors)
         errors |= failed
     done = _write_tombstones(log, made, errors)
@@ -156,20 +157,32 @@ def carry_out(log: TopicLog, made: Plan, rows: DataFrame, require_rule: Callable
     return done.carried_out(rewritten, errors), errors
 
 
-def _rewritten(log: TopicLog, made: Plan, rows: DataFrame, end: LogEnd, run: Sequence[tuple[int, Segment]]) -> dict[int, LakelogError]:
-    """Write a run of segments again, in one commit; where that fails, those of each partition in one. Gives what stopped which partitions."""
+def _rewritten(
+    log: TopicLog, made: Plan, rows: DataFrame, end: LogEnd, run: Sequence[tuple[int, Segment]]
+) -> tuple[dict[int, LakelogError], LogEnd]:
+    """Write a run of segments again, in one commit; where that fails, those of each partition in one.
+
+    Returns:
+        (what stopped which partitions, the log's end `_after` that).
+    """
     errors: dict[int, LakelogError] = {}
     if not run:
-        return errors
+        return errors, end
     try:
-        dropping.rewrite(log, rows, end, run, made.to, now=made.now)
+        return errors, _after(end, dropping.rewrite(log, rows, end, run, made.to, now=made.now))
     except LakelogError as error:
         partitions = sorted({index for index, _ in run})
-        if len(partitions) == 1:
-            return dict.fromkeys(partitions, error)
+        if len(partitions) == 1 or error.name == LOCKED:
+            return dict.fromkeys(partitions, error), end
         for partition in partitions:
-            errors |= _rewritten(log, made, rows, end, [(index, one) for index, one in run if index == partition])
-    return errors
+            failed, end = _rewritten(log, made, rows, end, [(index, one) for index, one in run if index == partition])
+            errors |= failed
+    return errors, end
+
+
+def _after(end: LogEnd, version: int) -> LogEnd:
+    """The log's end after a commit of this clean, which has changed none; as it was seen, where others have committed since."""
+    return replace(end, version=version, batch=None, file=None) if version == end.version + 1 else end
 
 
 def _announce(log: TopicLog, made: Plan) -> LogEnd:
@@ -187,8 +200,10 @@ def _announce(log: TopicLog, made: Plan) -> LogEnd:
                 states[index] = tail.state.next(uuid.uuid4().hex, cleaned=cleaned, deletes_from=deletes_from)
         if not states:
             return end
-        if state.change_state(log, end, states, "clean", now=made.now):
-            return replace(end, tails={index: replace(tail, state=states.get(index, tail.state)) for index, tail in end.tails.items()})
+        version = state.change_state(log, end, states, "clean", now=made.now)
+        if version is not None:
+            tails = {index: replace(tail, state=states.get(index, tail.state)) for index, tail in end.tails.items()}
+            return _after(replace(end, tails=tails), version)
     raise Conflict(f"{log.name}: the log's state was changed by other writers again and again. Nothing was cleaned; try again later.")
 
 

@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from lakelog.cleaning.plan import Segment
+from lakelog.cleaning.plan import Segment, spans
 from lakelog.cleaning.segments import by_partition
 from lakelog.cleaning.winners import due
 from lakelog.delta import past, tables
@@ -146,7 +146,8 @@ def rewrite(log: TopicLog, rows: DataFrame, end: LogEnd, run: Sequence[tuple[int
     Raises:
         Conflict: another writer touched these segments, or changed the log's state.
 
-    Cost: the segments are read and written once, however many partitions they are of; the offsets of their winners are broadcast.
+    Cost: the segments are read and written once, however many partitions they are of; the offsets of their winners, as many as their records at
+    most, are broadcast.
     """
     from pyspark.sql import functions as F
 
@@ -183,13 +184,10 @@ def _marks(log: TopicLog, rows: DataFrame, held: Mapping[int, Sequence[Segment]]
     from pyspark.sql import functions as F
 
     partition, offset = F.col("partition"), F.col("offset")
-    spans = [
-        (partition == index) & (offset >= min(one.base for one in segments)) & (offset < max(one.end for one in segments))
-        for index, segments in held.items()
-    ]
+    inside = [(partition == index) & (offset >= low) & (offset < high) for index, segments in held.items() for low, high in spans(segments)]
     reach = {index: max((one.end for one in segments if one.base < to.get(index, -1)), default=-1) for index, segments in held.items()}
     below = offset < looked_up([reach.get(index, -1) for index in range(log.partitions)], partition)
-    found = rows.filter(any_of(spans) & ~F.col("remembered")).withColumn("m_due", due(now)).filter(below | F.col("m_due"))
+    found = rows.filter(any_of(inside) & ~F.col("remembered")).withColumn("m_due", due(now)).filter(below | F.col("m_due"))
     return found.select(partition.alias("m_partition"), offset.alias("m_offset"), "m_due")
 
 

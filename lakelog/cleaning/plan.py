@@ -169,14 +169,25 @@ def retained_from(log: PartitionLog, config: TopicConfig, *, now: int) -> int:
     return max(start, log.start)
 
 
-def groups(places: Sequence[tuple[int, Segment]], most: int) -> list[list[tuple[int, Segment]]]:
-    """Segments, each with its partition, in runs of at most ``most`` octets, a larger one alone: each run is rewritten by one commit."""
+def groups(places: Sequence[tuple[int, Segment]], octets: int, count: int) -> list[list[tuple[int, Segment]]]:
+    """Segments, each with its partition, in runs of at most so many octets and segments, a larger one alone: a run is rewritten by one commit."""
     found: list[list[tuple[int, Segment]]] = []
     size = 0
     for index, one in places:
-        if not found or size + one.octets > most:
+        if not found or size + one.octets > octets or len(found[-1]) == count:
             found.append([])
             size = 0
         found[-1].append((index, one))
         size += one.octets
+    return found
+
+
+def spans(segments: Sequence[Segment]) -> list[tuple[int, int]]:
+    """The offsets that segments hold, those of neighbours together: nothing between them, of which the records may be far more than theirs."""
+    found: list[tuple[int, int]] = []
+    for one in sorted(segments, key=lambda one: one.base):
+        if found and found[-1][1] == one.base:
+            found[-1] = (found[-1][0], one.end)
+        else:
+            found.append((one.base, one.end))
     return found

@@ -41,7 +41,7 @@ def change_state(
     now: int,
     more: Sequence[tuple[Any, ...]] = (),
     of_state: bool = True,
-) -> bool:
+) -> int | None:
     """Write new state rows of partitions in one commit; appends that are under way conflict with it.
 
     Args:
@@ -54,7 +54,7 @@ def change_state(
         of_state: only the state must be as known, not the log's end.
 
     Returns:
-        False when that is no longer as known, then nothing was written: read it again.
+        Bronze's version; None when that is no longer as known, then nothing was written: read it again.
 
     Raises:
         Conflict: another writer holds the table's lock too long.
@@ -66,11 +66,11 @@ def change_state(
     known = {index: end.tails[index] for index in states}
     try:
         frame = control_frame(log.spark, log.types, rows, now)
-        return guard.insert(log, frame, known, None, now=now, count=len(rows), user_metadata=text, of_state=of_state) is not None
+        return guard.insert(log, frame, known, None, now=now, count=len(rows), user_metadata=text, of_state=of_state)
     except Conflict as error:
         if error.name == LOCKED:
             raise
-        return False
+        return None
 
 
 def require_writable(log: TopicLog, end: LogEnd) -> None:

@@ -129,7 +129,7 @@ def _begin(topic: Topic, source: KafkaSource, end: LogEnd, firsts: Mapping[int, 
     require_writable(topic.log, end)
     identity = uuid.uuid4().hex
     states = {index: tail.state.mirroring(identity, source.identity, firsts[index]) for index, tail in end.tails.items()}
-    return change_state(topic.log, end, states, "mirror", now=topic.clock(), of_state=False)
+    return change_state(topic.log, end, states, "mirror", now=topic.clock(), of_state=False) is not None
 
 
 def take(topic: Topic, source: KafkaSource, *, tell: Callable[[int, int], None] = lambda done, total: None) -> Taken:

@@ -55,7 +55,7 @@ def run(folder: Path, rounds: int, scale: float) -> dict[str, list[float]]:
             state = progress(spark, log.silver, from_rows=True)
             rows = clean.winners_of(log, state, end, ahead=False)
             made = clean.plan(log, end, rows, merged=state.next, force=True, max_bytes=None, now=now)
-        done = clean.groups(made.going, clean.GROUP_OCTETS)
+        done = clean.groups(made.going, clean.GROUP_OCTETS, clean.GROUP_SEGMENTS)
         with measured(table, figures["rewrite"]):
             for group in done:
                 dropping.rewrite(log, rows, end, group, made.to, now=now)

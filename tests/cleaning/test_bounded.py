@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from lakelog import Lake, Topic
 from lakelog.cleaning import clean, dropping, forgetting
+from lakelog.delta import tables
 from lakelog.errors import Conflict
 from lakelog.status_results import CleaningStatus
 from tests.conftest import Clock
@@ -79,8 +81,11 @@ def test_segments_of_several_partitions_are_written_again_by_one_commit(lake: La
     assert topic.clean().records == 5
     assert runs == [[(partition, 0) for partition in range(5)]]
     assert topic.status().bronze_version - before == 3, "what will be missing is said, the segments are written again, the checkpoints move"
+    looked_at = [row["version"] - json.loads(row["userMetadata"])["checked"] for row in tables.history(topic.spark, topic.log.table, 3)]
+    assert looked_at == [1, 1, 1], "who looks at the log next need not look at what the clean committed"
     filled(topic, "b")
-    monkeypatch.setattr(clean, "GROUP_OCTETS", 50)
+    monkeypatch.setattr(clean, "GROUP_OCTETS", 70)
+    monkeypatch.setattr(clean, "GROUP_SEGMENTS", 2)
     assert topic.clean().records == 5
     assert runs[1:] == [[(0, 2), (1, 2)], [(2, 2), (3, 2)], [(4, 2)]]
     assert log(topic) == [(partition, offset, key) for partition in range(5) for offset, key in ((1, b"a"), (3, b"b"))]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lakelog.cleaning.plan import Decision, PartitionLog, Segment, bounded, decide
+from lakelog.cleaning.plan import Decision, PartitionLog, Segment, bounded, decide, groups, spans
 from lakelog.model.config import TopicConfig
 
 DAY = 86_400_000
@@ -53,6 +53,26 @@ def test_a_bounded_clean_goes_on_however_large_the_clean_part_is() -> None:
     assert ends == [4, 5, 6, 7, 8]
     assert decided(log(*sixties, checkpoint=3), most=10)[0].to == 4, "a segment at least"
     assert decided(log(*sixties, checkpoint=3), most=120)[0].to == 5
+
+
+def test_what_one_commit_rewrites_is_bounded_in_octets_and_in_segments() -> None:
+    places = [
+        (partition, one) for partition, octets in ((0, 30), (1, 60)) for one in log((2, 2, octets), (4, 2, octets), (6, 2, octets)).closed
+    ]
+
+    def runs(octets: int, count: int) -> list[list[tuple[int, int]]]:
+        return [[(partition, one.base) for partition, one in run] for run in groups(places, octets, count)]
+
+    assert runs(1000, 4) == [[(0, 0), (0, 2), (0, 4), (1, 0)], [(1, 2), (1, 4)]]
+    assert runs(90, 4) == [[(0, 0), (0, 2), (0, 4)], [(1, 0)], [(1, 2)], [(1, 4)]]
+    assert runs(10, 4) == [[place] for place in ((0, 0), (0, 2), (0, 4), (1, 0), (1, 2), (1, 4))], "a segment at least"
+
+
+def test_of_the_winners_those_in_the_segments_alone_are_looked_at() -> None:
+    """Between the first and the last segment of a log may lie any number of them."""
+    first, second, third, fourth = log((2, 2, 30), (5, 2, 30), (7, 2, 30), (9, 2, 30)).closed
+    assert spans([first, second, third, fourth]) == [(0, 9)]
+    assert spans([fourth, first, second]) == [(0, 5), (7, 9)]
 
 
 def test_of_a_bounded_clean_a_partition_that_has_no_share_is_left_alone() -> None:
