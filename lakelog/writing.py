@@ -102,8 +102,8 @@ class LogWriting(ABC):
             GateFailed: the topic's expectations refuse the batch, or could not be evaluated (GATE_BROKEN); the verdict is recorded.
             Conflict: other writers were first too often; try again.
             TopicNotFound: the topic was deleted meanwhile.
-            Damaged: a writer that is not lakelog changed the log.
-            After any of them nothing was written; whatever failed, the log is asked for the batch before that is said. Where it cannot be read then
+            Damaged: a writer that is not lakelog changed the log, or a file of its history cannot be read: look before it is repeated.
+            After any other nothing was written; whatever failed, the log is asked for the batch before that is said. Where it cannot be read then
             (Damaged, OUTCOME_UNKNOWN) the batch may be there: under a token, or on expected offsets, a repeat writes it at most once.
 
         Cost: lists, Parquet files, frames that only select from such and cached frames are read twice, once to be summed up and once by the

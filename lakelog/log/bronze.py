@@ -108,7 +108,7 @@ def append(
         TokenKnown: another writer wrote the token meanwhile; it carries the first answer.
         Conflict: others won again and again, or the log is not as of when it was to be (LOG_MOVED); nothing was written.
         TopicNotFound: the topic was deleted meanwhile; nothing was written.
-        Damaged: as `guard.insert`, or nobody can tell whether it was written (OUTCOME_UNKNOWN).
+        Damaged: as `guard.insert` (then the log is not asked for the batch), or nobody can tell whether it was written (OUTCOME_UNKNOWN).
 
     Cost: one Spark job for the guard, one for the write; for each lost race, or other failure, a look for the batch and at the log's end more.
     Conditions per key: a scan of the partition's keys for those of the batch.
