@@ -1,9 +1,9 @@
 """The command line: ``lakelog VERB``.
 
 main.py is its entry, with the options that all verbs have. records.py holds the verbs that bring records in, queries.py those that ask the latest
-table, readers.py those that read the log and register readers, topics.py those on topics and lakes, snapshots.py those on snapshots, quality.py
-those on expectations and the quarantine, running.py those on sources and runs; doctor.py, demo.py and shell.py are verbs of their own. All take
-their arguments, and print, by terminal/.
+table, readers.py those that read the log and register readers, topics.py those on topics and lakes, snapshots.py those on snapshots, quality.py those
+on expectations and the quarantine, running.py those on sources and runs; doctor.py, demo.py and shell.py are verbs of their own; statements.py cuts
+what is typed into the shell. All take their arguments, and print, by terminal/.
 
 May import everything below.
 """

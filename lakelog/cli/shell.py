@@ -1,9 +1,8 @@
 """``lakelog shell``: one start, then SQL statements and the verbs of the command line, from a terminal or from a script on standard input.
 
-A line whose first word is a verb is that command. One whose first word begins a query is SQL, which ends with ``;`` and may take several lines.
-Any other line is refused at once. On a terminal: line editing, a history that is kept, completion of verbs, topics and columns (prompt_toolkit);
-Ctrl-C ends the statement, Ctrl-D the shell.
-"""
+A line whose first word is a verb is that command. One whose first word begins a query is SQL, which ends with ``;``, may take several lines, and may
+be followed by another one (statements.py). Any other line is refused at once. On a terminal: line editing, a history that is kept, completion of
+verbs, topics and columns (prompt_toolkit); Ctrl-C ends the statement, Ctrl-D the shell."""
 
 from __future__ import annotations
 
@@ -18,10 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lakelog.cli.statements import COMMANDS, LEAVING, first_statement, is_verb, statements, unknown_word
 from lakelog.delta.prerequisites import cache_folder
 from lakelog.errors import LakelogError, NotReady
 from lakelog.model.config import did_you_mean
-from lakelog.model.queries import BEGINNINGS, KINDS, QUERIES, first_word, without_comments_before
+from lakelog.model.queries import BEGINNINGS, KINDS, without_comments_before
 from lakelog.running.interrupt import Signals
 from lakelog.terminal import output
 
@@ -31,18 +31,10 @@ if TYPE_CHECKING:
 Main = Callable[[Sequence[str], Signals], int]
 PROMPT, MORE = "lakelog> ", "      -> "
 ENGINES = ("duckdb", "spark")
-LEAVING = ("exit", "quit", r"\q")
-COMMANDS = (*LEAVING, "help", "?", "engine")
 SQL_WORDS = (
     "SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "LIMIT", "WITH", "JOIN", "ON", "AS", "AND", "OR", "NOT", "NULL", "IS", "IN", "COUNT(*)",
     "SHOW TABLES", "DESCRIBE", "EXPLAIN", "VALUES", "DISTINCT", "HAVING", "DESC",
 )  # fmt: skip
-# What a semicolon in does not end a statement: texts, quoted names, comments.
-WHOLE = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL)
-# How much an EXPLAIN tells, in the dialects there are.
-HOW = ("EXTENDED", "FORMATTED", "CODEGEN", "COST", "ANALYZE")
-# What begins such a thing; where one is left, the thing goes on in the next line.
-OPEN = re.compile(r"['\"`]|/\*")
 HELP = """A verb of the command line:  status · latest orders --limit 5 · topic list · append orders new.ndjson (--help: all of them)
 A query, ended by ;          SELECT * FROM orders;     (orders, orders_deleted, orders_log)
 engine duckdb | spark        who answers queries, each in its own dialect; now {engine}
@@ -109,7 +101,7 @@ class Shell:
 
     def script(self, lines: Iterable[str]) -> int:
         """Run the statements of a script; the first one that fails ends it, with its exit code, and is named by its line."""
-        for number, statement in statements(lines, self.verbs):
+        for number, statement in statements(lines, self.verbs, lambda: self.engine):
             code = self.run(statement)
             if code is None:
                 break
@@ -158,59 +150,6 @@ class Shell:
         return self._columns.get(topic, [])
 
 
-def unknown_word(text: str, verbs: Mapping[str, Sequence[str]]) -> str | None:
-    """The first word of a text that begins with neither a verb, nor a word of the shell, nor a query.
-
-    None where it begins with one of them, or where only comments are there so far.
-    """
-    rest = without_comments_before(text).lstrip("; \t\n")
-    if not rest or rest.startswith("/*"):
-        return None
-    word = rest.split()[0].rstrip(";")
-    return None if word.lower() in (*verbs, *COMMANDS) or first_word(rest) in BEGINNINGS else word
-
-
-def _bare(text: str) -> str:
-    """A text in which comments are blanks, and each text and quoted name is a letter."""
-    return WHOLE.sub(lambda found: " " if found[0].startswith(("--", "/*")) else "x", text)
-
-
-def is_whole(text: str, verbs: Mapping[str, Sequence[str]]) -> bool:
-    """Whether a text is a statement: a verb's line, SQL that ends with a semicolon outside of texts and comments, or a line that is neither."""
-    bare = _bare(text).strip()
-    words = bare.rstrip(";").split()
-    if not words:
-        return True
-    if words[0].lower() in COMMANDS or is_verb(bare, verbs):
-        return True
-    return (bare.endswith(";") and not OPEN.search(bare)) or unknown_word(text, verbs) is not None
-
-
-def is_verb(text: str, verbs: Mapping[str, Sequence[str]]) -> bool:
-    """Whether a line is a verb's: it begins with one; but EXPLAIN before a query is SQL's."""
-    words = text.split()
-    if words[0].lower() != "explain":
-        return words[0].lower() in verbs
-    return words[0] != "EXPLAIN" and first_word(" ".join(words[1:])) not in (*QUERIES, *HOW) and "explain" in verbs
-
-
-def statements(lines: Iterable[str], verbs: Mapping[str, Sequence[str]]) -> Iterator[tuple[int, str]]:
-    """The statements of a script, one after the other, each with the number of its first line; the last one needs no semicolon.
-
-    Empty ones and comments alone are left out.
-    """
-    text, first = "", 0
-    for number, one in enumerate(lines, start=1):
-        first = first if text else number
-        text += one if one.endswith("\n") else f"{one}\n"
-        if is_whole(text, verbs):
-            if _bare(text).strip(" \n\t;"):
-                yield first, text
-            text = ""
-    if text.strip():
-        yield first, text
-
-
 def converse(shell: Shell) -> int:
     """Read statements at a terminal until Ctrl-D or ``exit``.
 
@@ -250,10 +189,11 @@ def converse(shell: Shell) -> int:
                 text += session.prompt(MORE if text else PROMPT) + "\n"
             except EOFError:
                 return 0
-            if is_whole(text, shell.verbs):
-                if text.strip() and shell.run(text) is None:
+            # What is pasted may be several lines, and statements, at once.
+            while text and (found := first_statement(text, shell.verbs, shell.engine)) is not None:
+                _, statement, text = found
+                if statement and shell.run(statement) is None:
                     return 0
-                text = ""
         except KeyboardInterrupt:
             text = ""
 

@@ -24,7 +24,7 @@ FOLDER_GONE = re.compile(r"FileNotFoundException: [^\n]*_delta_log")
 BROKEN = re.compile(r"\[FAILED_READ_FILE|ChecksumException|JsonParseException|is not a Parquet file")
 BROKEN_WITHIN = ("STAGE_MATERIALIZATION_MULTIPLE_FAILURES", "FAILED_READ_FILE")
 # What Python says of times that it does not have.
-NO_YEAR = re.compile(r"(date|timestamp|year -?\d*) ?(value |is )?out of range")
+NO_YEAR = re.compile(r"(date|timestamp|year -?\d*) ?(value |is )?out of range|must have magnitude")
 NO_VERSION = re.compile(r"time travel Delta table to version (\d+)\. Available versions: \[(\d+), (\d+)\]")
 
 # What a plan raises when its source gives other records than when it was summed up.
@@ -56,7 +56,10 @@ def is_out_of_date(error: BaseException) -> bool:
 
 def _is_contention(error: BaseException) -> bool:
     """Whether a Delta commit lost to another one: by class (classic), SQLSTATE (Connect), or condition."""
-    import delta.exceptions as exceptions
+    try:
+        import delta.exceptions as exceptions
+    except ImportError:
+        return False  # without Spark nobody commits
 
     classes = tuple(
         getattr(exceptions, name)

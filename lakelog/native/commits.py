@@ -1,12 +1,82 @@
-"""What the names of a table's commit files say, on this machine."""
+"""A table's commit files: what their names say, on this machine, and what each commit says of itself."""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import re
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import takewhile
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from lakelog.errors import Damaged, NotFound
 from lakelog.model.names import TableRef, local_path
+from lakelog.native.stores import location, options
+
+# So many are asked of a store at once.
+AT_ONCE = 16
+
+
+class Commit(NamedTuple):
+    """What a commit says of itself, when it was made (milliseconds), and whether its file is there."""
+
+    version: int
+    info: Mapping[str, Any] = MappingProxyType({})
+    ms: int = 0
+    is_there: bool = False
+
+
+def newest(ref: TableRef, version: int, limit: int) -> list[Commit]:
+    """The commits up to a version, newest first: as many as are wanted and there are without a gap, the first one in any case.
+
+    Each by the name of its file: delta-rs numbers those that say something from the opened version on, whatever was committed since.
+
+    Cost: a file is opened for each.
+    """
+    versions = range(version, max(-1, version - max(1, limit)), -1)
+    path = local_path(ref.path or "")
+    found = _elsewhere(ref, versions) if path is None else (_local(path, one) for one in versions)
+    return list(takewhile(lambda one: one.is_there, found)) or [Commit(version)]
+
+
+def _local(folder: str, version: int) -> Commit:
+    try:
+        with open(os.path.join(folder, "_delta_log", f"{version:020}.json"), "rb") as file:
+            return _commit(version, file.read(), os.fstat(file.fileno()).st_mtime_ns // 1_000_000)
+    except FileNotFoundError:
+        return Commit(version)
+
+
+def _elsewhere(ref: TableRef, versions: Sequence[int]) -> Iterator[Commit]:
+    from deltalake.fs import DeltaStorageHandler
+    from pyarrow.fs import PyFileSystem
+
+    store = PyFileSystem(DeltaStorageHandler(location(ref), options(ref) or None))
+
+    def read(version: int) -> Commit:
+        try:
+            with store.open_input_file(f"_delta_log/{version:020}.json") as file:
+                return _commit(version, file.read(), None)
+        except FileNotFoundError:
+            return Commit(version)
+
+    with ThreadPoolExecutor(AT_ONCE) as several:
+        for begin in range(0, len(versions), AT_ONCE):
+            yield from several.map(read, versions[begin : begin + AT_ONCE])
+
+
+def _commit(version: int, content: bytes, modified_ms: int | None) -> Commit:
+    """A commit by its file. Its time on this machine is the file's, as Delta has it, elsewhere what it says; of a table that keeps times, that one."""
+    info: Any = None
+    with contextlib.suppress(ValueError, TypeError, KeyError):
+        line = next((one for one in content.splitlines() if one.startswith(b'{"commitInfo"')), b"{}")
+        info = json.loads(line)["commitInfo"]
+    info = info if isinstance(info, dict) else {}
+    kept = info.get("inCommitTimestamp", modified_ms)
+    return Commit(version, info, int((info.get("timestamp") or 0) if kept is None else kept), is_there=True)
 
 
 def require_whole(ref: TableRef, version: int, at: int | None) -> None:
@@ -31,6 +101,11 @@ def require_whole(ref: TableRef, version: int, at: int | None) -> None:
             f"{ref}: that version cannot be read any more or does not exist: commit {missing} is gone.", name="SNAPSHOT_NOT_FOUND"
         )
     raise Damaged(f"{ref}: commit {missing} of its Delta log is missing. Look at it, or restore the table, before going on.")
+
+
+def newest_version(folder: str) -> int | None:
+    """The version of the newest commit file; None where there is none."""
+    return max((int(name[:20]) for name in os.listdir(folder) if re.fullmatch(r"\d{20}\.json", name)), default=None)
 
 
 def oldest(folder: str) -> int:

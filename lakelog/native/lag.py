@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from lakelog.log.tail import LogEnd
 from lakelog.model.config import TopicConfig
-from lakelog.native.log import IS_RECORD
+from lakelog.native.log import within
 from lakelog.native.snapshots import registered
 from lakelog.native.table import Table
 from lakelog.reader_results import Lag
@@ -25,13 +25,6 @@ def registrations(root: str, topic: str, uuid: str, config: TopicConfig) -> list
 
 
 def of(topic: str, bronze: Table, end: LogEnd, groups: Sequence[Registration], *, versioned: bool, now: int) -> Lag:
-    """As `readers.lag.lag`. Cost: for each group that is behind, the offsets and append times from its position on."""
-    behind = {}
-    spans: dict[str, list[str]] = {}
-    for group, partition, low, high in lag.unread(end, groups):
-        spans.setdefault(group, []).append(f'("partition" = {partition} AND "offset" >= {low} AND "offset" < {high})')
-    for group, wheres in spans.items():
-        found = "count(*) AS records, arrow_cast(min(appended_at), 'Int64') / 1000 AS first"
-        row = bronze.records(f"SELECT {found} FROM t WHERE {IS_RECORD} AND ({' OR '.join(wheres)})")[0]
-        behind[group] = (row["records"], row["first"])
+    """As `readers.lag.lag`. Cost: as `log.within`."""
+    behind = within(bronze, lag.unread(end, groups))
     return lag.told(topic, end, groups, behind, versioned=versioned, now=now)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import pyarrow
 
 PLACE = ("partition", "offset")
-# So many rows are put in order at once, and more where a single file has more.
-SLICE = 200_000
+# So many rows, or octets of files, are put in order at once, and more where a single file has more.
+SLICE, SLICE_OCTETS = 200_000, 64 << 20
 IS_RECORD = '"partition" >= 0 AND "segment" >= 0 AND "control" IS NULL'
 
 
@@ -111,28 +111,29 @@ def records(table: Table, value: Kind, *, partition: int | None = None, offset: 
 
 
 def slices(
-    files: Iterable[tuple[int, int, int]], most: int | None, partition: int | None = None, offset: int | None = None
+    files: Iterable[tuple[int, int, int, int]], most: int | None, partition: int | None = None, offset: int | None = None
 ) -> Iterator[str]:
-    """Conditions that cut a log into slices one after the other, none of much more than `SLICE` rows: each is put in order by itself.
+    """Conditions that cut a log into slices one after the other, each put in order by itself: none of many more rows than `SLICE`, or octets.
 
     Args:
-        files: (partition, least offset, rows) of each, in that order.
+        files: (partition, least offset, rows, octets) of each, in that order.
         most: how many records are wanted; None for all. The first slice has files of twice as many rows, since some rows are none, and each later
             one of more: whoever wants the first records opens no other files.
         partition: the only one that is wanted.
         offset: the least one that is wanted.
     """
     after: tuple[int, int] | None = None
-    rows, enough, last = 0, SLICE if most is None else min(2 * most, SLICE), None
-    for index, least, count in files:
+    rows, octets, enough, last = 0, 0, SLICE if most is None else min(2 * most, SLICE), None
+    for index, least, count, size in files:
         if partition is not None and index != partition:
             continue
         place = (index, least)
-        if rows >= enough and place != last:
+        if (rows >= enough or octets >= SLICE_OCTETS) and place != last:
             yield _between(after, place)
-            after, rows, enough = place, 0, min(4 * enough, SLICE)
+            after, rows, octets, enough = place, 0, 0, min(4 * enough, SLICE)
         # Where offsets below are not wanted, the rows of a file that may hold some do not count.
-        rows, last = rows + (count if offset is None or least >= offset else 0), place
+        wanted = offset is None or least >= offset
+        rows, octets, last = rows + wanted * count, octets + wanted * size, place
     yield _between(after, None)
 
 
@@ -168,11 +169,33 @@ def held_segments(table: Table, end: LogEnd) -> tuple[Segments, int]:
 
 
 def oldest_age(table: Table, start: Mapping[int, int], ends: Mapping[int, int], now: int) -> int | None:
-    """How long the oldest record that is not merged has waited, in milliseconds; None when none waits."""
-    waiting = [f'("partition" = {index} AND "offset" >= {start[index]})' for index, end in sorted(ends.items()) if end > start[index]]
-    if not waiting:
-        return None
-    oldest = "arrow_cast(min(appended_at), 'Int64')"
-    query = f"SELECT {oldest} AS us FROM t WHERE segment >= 0 AND control IS NULL AND ({' OR '.join(waiting)})"
-    first = table.records(query)[0]["us"]
-    return None if first is None else now - int(first) // 1000
+    """How long the oldest record that is not merged has waited, in milliseconds; None when none waits. Cost: as `within`."""
+    waiting = [("", index, start[index], end) for index, end in sorted(ends.items()) if end > start[index]]
+    _, first = within(table, waiting).get("", (0, None))
+    return None if first is None else now - first
+
+
+def within(table: Table, spans: Sequence[tuple[str, int, int, int]]) -> dict[str, tuple[int, int | None]]:
+    """Name to how many records lie within its spans, and when the first of them was appended (milliseconds); names without any are left out.
+
+    Args:
+        table: bronze.
+        spans: (name, partition, first offset, end) each, of one name several.
+
+    Cost: one query, of the offsets and append times from the first offsets on: files before them are skipped by their statistics.
+    """
+    if not spans:
+        return {}
+    names = sorted({name for name, *_ in spans})
+    lows: dict[int, int] = {}
+    for _, index, low, _ in spans:
+        lows[index] = min(low, lows.get(index, low))
+    # A condition for each partition skips no more files, and of thousands of them no query is made.
+    near = " OR ".join(f'("partition" IN ({listed(group)}) AND "offset" >= {least})' for least, group in clusters(lows))
+    exact = ", ".join(f"({names.index(name)}, {index}, {low}, {high})" for name, index, low, high in spans)
+    rows = table.records(
+        f"SELECT s.column1 AS name, count(*) AS records, arrow_cast(min(t.appended_at), 'Int64') AS us FROM t"
+        f' JOIN (VALUES {exact}) AS s ON t."partition" = s.column2 AND t."offset" >= s.column3 AND t."offset" < s.column4'
+        f" WHERE {IS_RECORD} AND ({near}) GROUP BY 1"
+    )
+    return {names[row["name"]]: (row["records"], None if row["us"] is None else int(row["us"]) // 1000) for row in rows}

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 # How EXPLAIN is to explain, in DuckDB's dialect.
+AS_TEXT = ("INTERVAL", "TIME WITH TIME ZONE", "BIT", "BIGNUM", "VARINT")
 HOW = re.compile(r"\(\s*(?:ANALYZE|FORMAT)\b[\w\s,]*\)", re.IGNORECASE)
 
 
@@ -159,12 +160,21 @@ def _only_asking(known: duckdb.DuckDBPyConnection, query: str) -> str:
 def _answered(known: duckdb.DuckDBPyConnection, query: str) -> pyarrow.Table:
     """A query's rows. DuckDB works in another thread, so that a signal finds this one; then what it does is ended."""
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(lambda: known.sql(query).to_arrow_table())
+        waiting = pool.submit(lambda: _told(known.sql(query)).to_arrow_table())
         try:
             return waiting.result()
         except BaseException:
             known.interrupt()
             raise
+
+
+def _told(rows: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
+    """Rows with the columns as text of which Arrow or Python has no such values."""
+    if not any(str(one) in AS_TEXT for one in rows.types):
+        return rows
+    names = [name.replace('"', '""') for name in rows.columns]
+    shown = [f"#{place}{'::VARCHAR' if str(kind) in AS_TEXT else ''}" for place, kind in enumerate(rows.types, start=1)]
+    return rows.project(", ".join(f'{one} AS "{name}"' for one, name in zip(shown, names, strict=True)))
 
 
 @contextlib.contextmanager

@@ -121,6 +121,12 @@ class Record(tuple):  # type: ignore[type-arg]
     def __getitem__(self, place: Any) -> Any:
         return super().__getitem__(self.names.index(place) if isinstance(place, str) else place)
 
+    def __getattr__(self, name: str) -> Any:
+        names = self.__dict__.get("names", ())
+        if name not in names:
+            raise AttributeError(name)
+        return self[name]
+
     def asDict(self) -> dict[str, Any]:
         """The row's values by name."""
         return dict(zip(self.names, self, strict=True))
@@ -152,7 +158,7 @@ def kind_of(arrow: pyarrow.DataType) -> Kind:
         return struct([(arrow.field(index).name, kind_of(arrow.field(index).type)) for index in range(arrow.num_fields)])
     if types.is_map(arrow):
         return Kind("map", keyType=kind_of(arrow.key_type), valueType=kind_of(arrow.item_type))
-    if types.is_list(arrow) or types.is_large_list(arrow) or types.is_list_view(arrow):
+    if types.is_list(arrow) or types.is_large_list(arrow) or types.is_list_view(arrow) or types.is_fixed_size_list(arrow):
         return Kind("array", elementType=kind_of(arrow.value_type))
     if types.is_decimal(arrow):
         return Kind("decimal", f"{arrow.precision},{arrow.scale}")
@@ -176,7 +182,7 @@ def plain_type(arrow: pyarrow.DataType) -> pyarrow.DataType:
         return pyarrow.struct([(arrow.field(index).name, plain_type(arrow.field(index).type)) for index in range(arrow.num_fields)])
     if types.is_map(arrow):
         return pyarrow.map_(plain_type(arrow.key_type), plain_type(arrow.item_type))
-    if types.is_list(arrow) or types.is_large_list(arrow):
+    if types.is_list(arrow) or types.is_large_list(arrow) or types.is_fixed_size_list(arrow):
         return pyarrow.list_(plain_type(arrow.value_type))
     return {"string_view": pyarrow.string(), "binary_view": pyarrow.binary()}.get(str(arrow), arrow)
 
@@ -185,7 +191,7 @@ EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001
 
 
 def _values(column: pyarrow.Array, kind: Kind) -> list[Any]:
-    """A column's values as Spark's Python has them.
+    """A column's values as Spark's Python has them, but for a TIMESTAMP, which names its zone, UTC: Spark's is in this process' one, unnamed.
 
     Times are taken as numbers: Arrow's own way to Python's times imports pandas, which takes longer than all else.
     """
@@ -209,7 +215,7 @@ def _with_times(arrow: pyarrow.DataType, time: pyarrow.DataType) -> pyarrow.Data
         return pyarrow.struct([(arrow.field(index).name, _with_times(arrow.field(index).type, time)) for index in range(arrow.num_fields)])
     if types.is_map(arrow):
         return pyarrow.map_(_with_times(arrow.key_type, time), _with_times(arrow.item_type, time))
-    if types.is_list(arrow) or types.is_large_list(arrow):
+    if types.is_list(arrow) or types.is_large_list(arrow) or types.is_fixed_size_list(arrow):
         return pyarrow.list_(_with_times(arrow.value_type, time))
     return time if types.is_timestamp(arrow) else plain_type(arrow)
 

@@ -11,6 +11,8 @@ from lakelog.model.names import TableRef, local_path, scheme_of
 
 # Object stores that delta-rs opens by itself, and how it calls those that Hadoop calls otherwise.
 SCHEMES = {"": "", "file": "file", "s3": "s3", "s3a": "s3", "s3n": "s3", "abfs": "abfs", "abfss": "abfss", "gs": "gs", "az": "az"}
+# What delta-rs reads otherwise in the path of a folder, as parts of an address.
+UNREADABLE = ("#", "?", "%", "\\")
 PACKAGES = ("deltalake", "pyarrow")
 # What this process was told of S3, as delta-rs names it.
 _s3_options: dict[str, str] = {}
@@ -25,6 +27,9 @@ def why_not(root: str) -> str:
         return "a catalog is known to Spark alone"
     if scheme_of(root) not in SCHEMES:
         return f"delta-rs does not know {scheme_of(root)}://"
+    wrong = next((one for one in UNREADABLE if local_path(root) is not None and one in root), None)
+    if wrong is not None:
+        return f"delta-rs takes {wrong} in the name of a folder for part of an address"
     missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     return (
         f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed (pip install 'lakelog[native]')" if missing else ""

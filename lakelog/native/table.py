@@ -7,6 +7,7 @@ import datetime
 import json
 import os
 import re
+import time
 from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from lakelog.model import kinds
 from lakelog.model.kinds import Kind
 from lakelog.model.names import TableRef, local_path
 from lakelog.native import commits
+from lakelog.native.commits import Commit
 from lakelog.native.stores import location, options, why_not
 
 if TYPE_CHECKING:
@@ -27,6 +29,13 @@ if TYPE_CHECKING:
 BEYOND = re.compile(
     r"(?i)reader feature|unsupported.*(feature|protocol|version)|not (yet )?(supported|implemented)|invalid data type|variant|Unsupported"
 )
+# What is seen of a folder of commits while one is added to it; so often, after so many seconds, it is looked at again.
+UNSETTLED = re.compile(r"CRC file version \d+ is newer than|[Ee]xpected contiguous commit files")
+PAUSES = (0.02, 0.05, 0.1, 0.2, 0.4)
+# Where a checkpoint is broken or gone Spark goes on with the commits before it, if they are there. What else is Parquet is not read at first.
+CHECKPOINT = re.compile(r"Invalid Checkpoint|Parquet error")
+# Spark shows texts that are no UTF-8, with a sign in place of what cannot be shown.
+NO_TEXT = re.compile(r"(?i)non[- ]UTF-?8|invalid UTF-?8")
 MISSING = re.compile(r"(?i)no such file|not found|NotFound|does not exist")
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 
@@ -57,34 +66,38 @@ class Table:
         return kinds.from_json(self._opened.schema().to_json())
 
     def history(self, limit: int) -> list[dict[str, Any]]:
-        """The newest commits up to this version, newest first, with the names and values of Spark's DESCRIBE HISTORY.
+        """The newest commits up to this version, newest first, with the names and values of Spark's DESCRIBE HISTORY; this version's in any case.
 
         Cost: ``limit`` files are opened.
         """
         with door(self.ref, self.at):
-            return [_commit(found, self._folder) for found in self._opened.history(limit) if found["version"] <= self.version]
+            return [_commit(one) for one in commits.newest(self.ref, self.version, limit)]
 
     def committed(self) -> float | None:
         """When this version was committed, in seconds since 1970; None where its commit file is no more. Cost: that file is opened."""
-        told = self.history(1)
-        return told[0]["timestamp"].timestamp() if told and told[0]["version"] == self.version else None
+        with door(self.ref, self.at):
+            (newest,) = commits.newest(self.ref, self.version, 1)
+        return newest.ms / 1000 if newest.is_there else None
 
     def octets(self) -> int:
         """Octets of the files that this version consists of. Reads the Delta log alone."""
         with door(self.ref, self.at):
             return sum(int(one or 0) for one in self._opened.get_add_actions(flatten=True)["size_bytes"].to_pylist())
 
-    def places(self) -> list[tuple[int, int, int]]:
-        """(partition, least offset, rows) of each file of records, in that order; one that tells no offset begins at 0. Reads the Delta log alone."""
+    def places(self) -> list[tuple[int, int, int, int]]:
+        """(partition, least offset, rows, octets) of each file of records, in that order; one that tells no offset begins at 0.
+
+        Reads the Delta log alone.
+        """
         with door(self.ref, self.at):
             found = self._opened.get_add_actions(flatten=True)
             told = dict(zip(found.schema.names, (column.to_pylist() for column in found.columns), strict=True))
         unknown = [None] * found.num_rows
-        names = ("partition.partition", "partition.segment", "min.offset", "num_records")
+        names = ("partition.partition", "partition.segment", "min.offset", "num_records", "size_bytes")
         files = zip(*(told.get(name, unknown) for name in names), strict=True)
         return sorted(
-            (int(index), int(least or 0), int(rows or 0))
-            for index, segment, least, rows in files
+            (int(index), int(least or 0), int(rows or 0), int(size or 0))
+            for index, segment, least, rows, size in files
             if int(segment or 0) >= 0 and index is not None
         )
 
@@ -122,20 +135,16 @@ class Table:
         """The few rows of a query, as `batches` gives them, by column."""
         return [row for batch in self.batches(query) for row in batch.to_pylist()]
 
-    @property
-    def _folder(self) -> str | None:
-        """The folder of its commits on this machine; None elsewhere."""
-        path = local_path(self.ref.path or "")
-        return None if path is None else os.path.join(path, "_delta_log")
-
     def _commit_times(self) -> list[tuple[int, int]]:
         """(version, milliseconds) of every commit there is, oldest first; each later than the one before, as Spark has them."""
-        if self._folder is None:
+        path = local_path(self.ref.path or "")
+        if path is None:
             with door(self.ref, self.at):
-                return sorted((found["version"], int(found["timestamp"])) for found in self._opened.history())
+                return [(one.version, one.ms) for one in reversed(commits.newest(self.ref, self.version, self.version + 1))]
         times: list[tuple[int, int]] = []
-        for name in sorted(name for name in os.listdir(self._folder) if re.fullmatch(r"\d{20}\.json", name)):
-            when = os.stat(os.path.join(self._folder, name)).st_mtime_ns // 1_000_000
+        folder = os.path.join(path, "_delta_log")
+        for name in sorted(name for name in os.listdir(folder) if re.fullmatch(r"\d{20}\.json", name)):
+            when = os.stat(os.path.join(folder, name)).st_mtime_ns // 1_000_000
             times.append((int(name[:20]), max(when, times[-1][1] + 1) if times else when))
         return times
 
@@ -163,12 +172,11 @@ def door(ref: TableRef, at: int | None = None) -> Iterator[None]:
 
 
 def _opened(ref: TableRef, at: int | None) -> DeltaTable:
-    from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError, TableNotFoundError
 
     with door(ref):
         try:
-            return DeltaTable(location(ref), version=at, storage_options=options(ref) or None)
+            return _settled(ref, at)
         except TableNotFoundError as error:
             folder = os.path.join(location(ref), "_delta_log")
             if local_path(ref.path or "") is not None and os.path.isdir(folder) and os.listdir(folder) and at is None:
@@ -179,7 +187,31 @@ def _opened(ref: TableRef, at: int | None) -> DeltaTable:
         except (DeltaError, OSError, ValueError, OverflowError) as error:
             if at is not None and _is_there(ref):
                 raise _no_version(ref, at, error) from error
+            if CHECKPOINT.search(str(error)):
+                raise _unsupported(ref, f"a checkpoint of its Delta log is missing or broken ({_first(error)}).") from error
             raise
+
+
+def _settled(ref: TableRef, at: int | None) -> DeltaTable:
+    """The table, opened again where the folder of its commits was listed while one was added: its checksum was seen, and itself not.
+
+    Where it stays so on this machine, the commit is gone and its checksum was left: then the newest commit that is there counts, as for Spark.
+    """
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    told = options(ref) or None
+    for pause in PAUSES:
+        try:
+            return DeltaTable(location(ref), version=at, storage_options=told)
+        except DeltaError as error:
+            if not UNSETTLED.search(str(error)):
+                raise
+        time.sleep(pause)
+    path = local_path(ref.path or "")
+    if at is None and path is not None:
+        at = commits.newest_version(os.path.join(path, "_delta_log"))
+    return DeltaTable(location(ref), version=at, storage_options=told)
 
 
 def _is_there(ref: TableRef) -> bool:
@@ -217,10 +249,8 @@ def _translated(error: Exception, ref: TableRef, at: int | None) -> LakelogError
         return None
     if isinstance(error, PermissionError):
         return NotReady(f"{ref}: it cannot be read ({first}). Make it readable for the user who runs this, or name another root.")
-    if isinstance(error, DeltaError) and BEYOND.search(first) and not MISSING.search(first):
-        return NotReady(
-            f"{ref} cannot be read without Spark: {first} Give the Lake a session: Lake(spark, root).", name=UNSUPPORTED_FEATURE
-        )
+    if NO_TEXT.search(str(error)) or (isinstance(error, DeltaError) and BEYOND.search(first) and not MISSING.search(first)):
+        return _unsupported(ref, first)
     if isinstance(error, (DeltaError, OSError, ValueError)) or type(error).__module__.startswith(("deltalake", "pyarrow", "_internal")):
         if at is not None and MISSING.search(str(error)) and _is_older(ref, at):
             return NotFound(
@@ -231,26 +261,30 @@ def _translated(error: Exception, ref: TableRef, at: int | None) -> LakelogError
     return None
 
 
+def _unsupported(ref: TableRef, why: str) -> NotReady:
+    return NotReady(f"{ref} cannot be read without Spark: {why} Give the Lake a session: Lake(spark, root).", name=UNSUPPORTED_FEATURE)
+
+
 def _first(error: Exception) -> str:
     """The first line of what an error says."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
 
 
-def _commit(found: dict[str, Any], folder: str | None) -> dict[str, Any]:
+def _commit(commit: Commit) -> dict[str, Any]:
     """A commit as Spark's DESCRIBE HISTORY tells it, as far as lakelog looks at it."""
-    names = ("version", "operation", "userMetadata", "engineInfo", "userName", "userId")
-    commit = {name: found.get(name) for name in names}
-    ms = int(found.get("timestamp") or 0)
-    if folder is not None:
-        with contextlib.suppress(OSError):
-            ms = os.stat(os.path.join(folder, f"{found['version']:020}.json")).st_mtime_ns // 1_000_000
-    # As Spark's Python gives it: in the time zone of this process, without naming it.
-    commit["timestamp"] = datetime.datetime.fromtimestamp(ms / 1000)  # noqa: DTZ006
-    told = found.get("operationParameters") or {}
-    commit["operationParameters"] = {name: one if isinstance(one, (str, type(None))) else json.dumps(one) for name, one in told.items()}
-    commit["operation"] = commit["operation"] or ""
-    commit["operationMetrics"] = {name: str(one) for name, one in (found.get("operationMetrics") or {}).items()}
-    return commit
+    info = commit.info
+    said = {name: info.get(name) for name in ("userMetadata", "engineInfo", "userName", "userId")}
+    parameters = info.get("operationParameters")
+    parameters, metrics = (one if isinstance(one, dict) else {} for one in (parameters, info.get("operationMetrics")))
+    return {
+        **said,
+        "version": commit.version,
+        "operation": info.get("operation") or "",
+        # As Spark's Python gives it: in the time zone of this process, without naming it.
+        "timestamp": datetime.datetime.fromtimestamp(commit.ms / 1000),  # noqa: DTZ006
+        "operationParameters": {name: one if isinstance(one, (str, type(None))) else json.dumps(one) for name, one in parameters.items()},
+        "operationMetrics": {name: str(one) for name, one in metrics.items()},
+    }
 
 
 def append(ref: TableRef, rows: pyarrow.Table) -> None:

@@ -11,7 +11,8 @@ import pytest
 from lakelog import Lake
 from lakelog.cli import shell as shells
 from lakelog.cli.main import main
-from lakelog.cli.shell import Shell, is_whole, statements
+from lakelog.cli.shell import Shell
+from lakelog.cli.statements import first_statement, statements
 from tests.conftest import NOON, Answer
 
 if TYPE_CHECKING:
@@ -35,12 +36,28 @@ VERBS = {"append": [], "erase": [], "explain": [], "status": [], "latest": [], "
     ],
 )  # fmt: skip
 def test_where_a_statement_ends(text: str, whole: bool) -> None:
-    assert is_whole(text, VERBS) is whole
+    assert (first_statement(f"{text}\n", VERBS, "duckdb") is not None) is whole
+    assert (first_statement(f"{text}\n", VERBS, "spark") is not None) is whole
+
+
+@pytest.mark.parametrize(
+    ("text", "duckdb", "spark"),
+    [
+        ("SELECT 1; SELECT 2;", ["SELECT 1;", "SELECT 2;"], None), ("SELECT ';'; status", ["SELECT ';';", "status"], None),
+        (r"SELECT 'it\'s; one'; help", [r"SELECT 'it\'s;", "one'; help"], [r"SELECT 'it\'s; one';", "help"]),
+        (r"SELECT r'\'; help", [r"SELECT r'\';", "help"], None), (r"SELECT E'it\'s;' AS a; help", [r"SELECT E'it\'s;' AS a;", "help"], None),
+        ("SELECT $$a;\nb$$; help", ["SELECT $$a;\nb$$;", "help"], ["SELECT $$a;", "b$$; help"]),
+        ("SELECT x LIKE'a';;; -- two\nSELECT 2", ["SELECT x LIKE'a';", "SELECT 2"], None),
+    ],
+)  # fmt: skip
+def test_a_line_may_hold_several_statements_each_in_its_dialect(text: str, duckdb: list[str], spark: list[str] | None) -> None:
+    for engine, wanted in (("duckdb", duckdb), ("spark", spark or duckdb)):
+        assert [one.strip() for _, one in statements(text.splitlines(), VERBS, lambda engine=engine: engine)] == wanted
 
 
 def test_a_script_is_cut_into_statements() -> None:
     script = "topic list\n\n-- a comment; with a sign\nSELECT 1,\n  ';'\n;\nstatus orders\nSELECT 2"
-    found = [(number, one.strip()) for number, one in statements(script.splitlines(), VERBS)]
+    found = [(number, one.strip()) for number, one in statements(script.splitlines(), VERBS, lambda: "duckdb")]
     assert found == [(1, "topic list"), (4, "SELECT 1,\n  ';'\n;"), (7, "status orders"), (8, "SELECT 2")]
 
 
@@ -114,6 +131,12 @@ def test_at_a_terminal_such_a_line_swallows_none_of_the_next(
         assert shells.converse(Shell(calls, [], VERBS)) == 0
     assert calls == [["status"], ["sql", "--engine", "duckdb", "--", "SELECT 1,\npeople"]]
     assert capsys.readouterr().err.count("is neither a verb nor") == 1
+    calls.clear()
+    with create_pipe_input() as typed, toolkit.application.create_app_session(input=typed, output=DummyOutput()):
+        typed.send_text("\x1b[200~status\nlatest people\nSELECT 1;\nSELECT 2; SELECT\x1b[201~\r3;\rexit\r")
+        assert shells.converse(Shell(calls, [], VERBS)) == 0
+    queries = [["sql", "--engine", "duckdb", "--", query] for query in ("SELECT 1", "SELECT 2", "SELECT\n3")]
+    assert calls == [["status"], ["latest", "people"], *queries], "what is pasted is one input of many lines"
 
 
 def test_a_script_that_fails_names_the_line(cli: Callable[..., Answer], tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ ROOTS: list[tuple[str, dict[str, str], str, str]] = [
     ("gs://bucket/lake", {}, "spark", ""),
     ("hdfs://names/lake", {}, "spark", UNKNOWN.format("hdfs")),
     ("dbfs-like://x/lake", {}, "spark", UNKNOWN.format("dbfs-like")),
+    ("/data/50%25", {}, "spark", "delta-rs takes % in the name of a folder for part of an address"),
     ("main.sales", {}, "spark", CATALOG),
     ("sales", {}, "spark", CATALOG),
 ]

@@ -269,11 +269,12 @@ def test_the_slices_of_a_log_hold_every_place_once_and_in_order() -> None:
     connection = duckdb_connection()
     for seed in range(40):
         dice = random.Random(seed)
-        files = sorted((dice.randrange(3), dice.randrange(60), dice.randrange(1, 9)) for _ in range(dice.randrange(0, 30)))
+        files = sorted((dice.randrange(3), dice.randrange(60), dice.randrange(1, 9), 1) for _ in range(dice.randrange(0, 30)))
         parts = list(log.slices(files, dice.randrange(1, 9)))
         connection.execute('CREATE OR REPLACE TABLE t AS SELECT p.range AS partition, o.range AS "offset" FROM range(3) p, range(70) o')
         found = [connection.execute(f'SELECT partition, "offset" FROM t WHERE true{part} ORDER BY 1, 2').fetchall() for part in parts]
         assert [place for rows in found for place in rows] == [(partition, offset) for partition in range(3) for offset in range(70)]
-        assert len(parts) > 1 or sum(rows for *_, rows in files) < 40
-    assert len(list(log.slices([(0, number, 1) for number in range(10_000)], 20))) < 8
-    assert next(iter(log.slices([(0, number, 1) for number in range(10_000)], 20))).endswith('"offset" < 40))')
+        assert len(parts) > 1 or sum(rows for _, _, rows, _ in files) < 40
+    assert len(list(log.slices([(0, number, 1, 1) for number in range(10_000)], 20))) < 8
+    assert next(iter(log.slices([(0, number, 1, 1) for number in range(10_000)], 20))).endswith('"offset" < 40))')
+    assert len(list(log.slices([(0, number, 1, 40 << 20) for number in range(10)], None))) == 5, "large records, in few at once"

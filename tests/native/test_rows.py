@@ -28,6 +28,11 @@ def test_a_time_is_the_same_in_any_unit(kind: str) -> None:
     assert found == [(at, (at,), [at, None], {"k": at}, None)]
 
 
+def test_what_python_has_no_value_for_is_a_text() -> None:
+    query = "SELECT INTERVAL 90 MINUTE AS \"a \"\" b\", '10:00:00+02'::TIMETZ AS z, '101'::BIT AS b, [1, 2]::INT[2] AS l, 1 AS n"
+    assert asked(connection(), query, ()).collect() == [("01:30:00", "10:00:00+02", "101", [1, 2], 1)]
+
+
 def test_nanoseconds_are_cut_off() -> None:
     query = "SELECT t, [t] AS l FROM (SELECT '2026-05-06 10:00:00.123456789'::TIMESTAMP_NS AS t)"
     at = datetime.datetime(2026, 5, 6, 10, 0, 0, 123456)
