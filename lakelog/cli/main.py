@@ -95,7 +95,7 @@ def shell(
     if engine not in (None, *shells.ENGINES):
         raise InvalidRequest(f"--engine {engine}: must be one of {', '.join(shells.ENGINES)}.")
     settings = call.settings()
-    native = place.chosen_engine(settings, "auto") == "native"
+    native = not place.why_not_here(settings)
     options = ["--root", settings.lake_root(), *(["--config", call.config] if call.config else [])]
     options += [f"--{flag}" for flag in ("json", "yes", "debug") if getattr(call, flag)]
     verbs = {name: [*getattr(one, "commands", ())] for name, one in typer.main.get_group(app).commands.items()}

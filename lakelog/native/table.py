@@ -32,8 +32,8 @@ BEYOND = re.compile(
 # What is seen of a folder of commits while one is added to it; so often, after so many seconds, it is looked at again.
 UNSETTLED = re.compile(r"CRC file version \d+ is newer than|[Ee]xpected contiguous commit files")
 PAUSES = (0.02, 0.05, 0.1, 0.2, 0.4)
-# Where a checkpoint is broken or gone Spark goes on with the commits before it, if they are there. What else is Parquet is not read at first.
-CHECKPOINT = re.compile(r"Invalid Checkpoint|Parquet error")
+# Where a checkpoint is gone Spark goes on with the commits before it, if they are there; where it is broken, it does not.
+NO_CHECKPOINT = re.compile(r"Invalid Checkpoint: Had a _last_checkpoint hint but didn't find any")
 # Spark shows texts that are no UTF-8, with a sign in place of what cannot be shown.
 NO_TEXT = re.compile(r"(?i)non[- ]UTF-?8|invalid UTF-?8")
 MISSING = re.compile(r"(?i)no such file|not found|NotFound|does not exist")
@@ -187,8 +187,8 @@ def _opened(ref: TableRef, at: int | None) -> DeltaTable:
         except (DeltaError, OSError, ValueError, OverflowError) as error:
             if at is not None and _is_there(ref):
                 raise _no_version(ref, at, error) from error
-            if CHECKPOINT.search(str(error)):
-                raise _unsupported(ref, f"a checkpoint of its Delta log is missing or broken ({_first(error)}).") from error
+            if NO_CHECKPOINT.search(str(error)):
+                raise _unsupported(ref, "_last_checkpoint in its Delta log names a checkpoint that is not there.") from error
             raise
 
 

@@ -72,18 +72,18 @@ def test_a_checksum_without_its_commit_is_no_damage(ref: TableRef) -> None:
     assert info.version() == Table(ref).version == 3
 
 
-@pytest.mark.parametrize("what", ["cut", "gone"])
-def test_a_broken_checkpoint_is_left_to_spark(ref: TableRef, what: str) -> None:
-    """It goes on with an older one, or with the commits alone."""
+def test_a_lost_checkpoint_is_left_to_spark_and_a_broken_one_is_damage(ref: TableRef) -> None:
+    """Spark goes on with an older one, or with the commits alone."""
     DeltaTable(ref.path or "").create_checkpoint()
     (file,) = Path(ref.path or "", "_delta_log").glob("*.checkpoint.parquet")
-    content = file.read_bytes()
-    file.unlink() if what == "gone" else file.write_bytes(content[: len(content) // 2])
-    with pytest.raises(NotReady, match="a checkpoint of its Delta log is missing or broken") as refused:
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(Damaged, match="missing or broken"):
+        Table(ref)
+    file.unlink()
+    with pytest.raises(NotReady, match="_last_checkpoint in its Delta log names a checkpoint that is not there") as refused:
         Table(ref)
     assert refused.value.name == UNSUPPORTED_FEATURE
     file_of(ref, 2).unlink()
-    file.unlink(missing_ok=True)
     Path(ref.path or "", "_delta_log", "_last_checkpoint").unlink()
     with pytest.raises(Damaged):
         Table(ref)
@@ -91,7 +91,7 @@ def test_a_broken_checkpoint_is_left_to_spark(ref: TableRef, what: str) -> None:
 
 @pytest.mark.long
 def test_the_command_line_asks_spark_for_what_delta_rs_cannot_read(lake: Lake, cli: Callable[..., Answer]) -> None:
-    """A broken checkpoint of which all commits are there; a text that is none, from a writer who cast octets."""
+    """A checkpoint that is gone, of which all commits are there; a text that is none, from a writer who cast octets."""
     topic = lake.create_topic("t", key="STRING", value="STRING")
     topic.append([{"key": "a", "value": "1"}])
     topic.merge()
@@ -101,10 +101,10 @@ def test_the_command_line_asks_spark_for_what_delta_rs_cannot_read(lake: Lake, c
         place = Path(lake.root, "t", table)
         DeltaTable(str(place)).create_checkpoint()
         (file,) = (place / "_delta_log").glob("*.checkpoint.parquet")
-        file.write_bytes(file.read_bytes()[:100])
+        file.unlink()
         assert [cli(f"--root {lake.root} {command}").out for command in commands] == whole
     refused = cli(f"--root {lake.root} latest t --engine native")
-    assert (refused.code, UNSUPPORTED_FEATURE in refused.err) == (1, True), refused
+    assert (refused.code, UNSUPPORTED_FEATURE in refused.err) == (2, True), refused
     texts = lake.create_topic("texts", key="STRING", value="STRING")
     texts.append(lake.spark.sql("SELECT 'a' AS key, decode(X'41', 'UTF-8') || CAST(X'FF' AS STRING) AS value"))
     shown = cli(f"--root {lake.root} read texts --format json")
