@@ -104,8 +104,8 @@ def require_whole(ref: TableRef, version: int, at: int | None) -> None:
 
 
 def newest_version(folder: str) -> int | None:
-    """The version of the newest commit file; None where there is none."""
-    return max((int(name[:20]) for name in os.listdir(folder) if re.fullmatch(r"\d{20}\.json", name)), default=None)
+    """The newest version of which there is a commit or a checkpoint; None where there is none."""
+    return max((int(name[:20]) for name in os.listdir(folder) if re.match(r"\d{20}\.(json\Z|checkpoint\.)", name)), default=None)
 
 
 def oldest(folder: str) -> int:

@@ -176,6 +176,8 @@ def _opened(ref: TableRef, at: int | None) -> DeltaTable:
 
     with door(ref):
         try:
+            if at is not None:
+                _require_known(ref, at)
             return _settled(ref, at)
         except TableNotFoundError as error:
             folder = os.path.join(location(ref), "_delta_log")
@@ -214,6 +216,18 @@ def _settled(ref: TableRef, at: int | None) -> DeltaTable:
     return DeltaTable(location(ref), version=at, storage_options=told)
 
 
+def _require_known(ref: TableRef, version: int) -> None:
+    """Refuse a version beyond the newest one, which delta-rs looks for one by one. Cost: the names of the commits; in a store the table is opened."""
+    path = local_path(ref.path or "")
+    folder = None if path is None else os.path.join(path, "_delta_log")
+    if folder is None:
+        newest: int | None = int(_settled(ref, None).version())
+    else:
+        newest = commits.newest_version(folder) if os.path.isdir(folder) else None
+    if newest is not None and version > newest:
+        raise no_version(ref, version, None if folder is None else (commits.oldest(folder), newest))
+
+
 def _is_there(ref: TableRef) -> bool:
     try:
         _opened(ref, None)
@@ -230,14 +244,8 @@ def _is_older(ref: TableRef, version: int) -> bool:
 
 
 def _no_version(ref: TableRef, version: int, error: Exception) -> NotFound:
-    """The refusal of a version: in words of ours where it lies beyond the newest one."""
     if isinstance(error, OverflowError):
         return no_version(ref, version)
-    with contextlib.suppress(LakelogError, OSError):
-        newest = int(_opened(ref, None).version())
-        if version > newest:
-            path = local_path(ref.path or "")
-            return no_version(ref, version, None if path is None else (commits.oldest(os.path.join(path, "_delta_log")), newest))
     return NotFound(f"{ref}: that version cannot be read any more or does not exist: {_first(error)}", name="SNAPSHOT_NOT_FOUND")
 
 

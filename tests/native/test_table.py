@@ -15,7 +15,7 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from lakelog import Lake
 from lakelog.delta import errors
-from lakelog.errors import UNSUPPORTED_FEATURE, Damaged, NotReady
+from lakelog.errors import UNSUPPORTED_FEATURE, Damaged, NotFound, NotReady
 from lakelog.model.names import TableRef
 from lakelog.native import log
 from lakelog.native.rows import Record
@@ -60,6 +60,13 @@ def test_commits_are_told_by_the_names_of_their_files(ref: TableRef) -> None:
     DeltaTable(ref.path or "").create_checkpoint()
     file_of(ref, 5).unlink()
     assert (notes(Table(ref), 3), Table(ref).committed()) == ([(5, None)], None), "its file is no more, its checkpoint is"
+
+
+@pytest.mark.parametrize("version", [4, 1_795_725_600, 2**70])
+def test_a_version_beyond_the_newest_is_refused_at_once(ref: TableRef, version: int) -> None:
+    """A time in seconds, say. delta-rs looked for all those before it."""
+    with pytest.raises(NotFound, match=f"there is no version {version}. Its versions are 0 to 3."):
+        Table(ref, version)
 
 
 def test_a_checksum_without_its_commit_is_no_damage(ref: TableRef) -> None:
