@@ -77,7 +77,9 @@ def _is_contention(error: BaseException) -> bool:
 def no_version(table: object, version: int, known: tuple[int, int] | None = None) -> NotFound:
     """The refusal of a version that a table never had; ``known``: its first and last."""
     listed = "" if known is None else f" Its versions are {known[0]} to {known[1]}."
-    return NotFound(f"{table}: there is no version {version}.{listed}", name="SNAPSHOT_NOT_FOUND")
+    # A number so large is one of seconds or milliseconds.
+    hint = " A time is written 2026-05-06T10:00:00Z." if version > 10**8 else ""
+    return NotFound(f"{table}: there is no version {version}.{listed}{hint}", name="SNAPSHOT_NOT_FOUND")
 
 
 def first_line(error: BaseException) -> str:
