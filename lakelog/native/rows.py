@@ -23,6 +23,8 @@ ATOMIC = {
 }  # fmt: skip
 
 
+# No answer has more rows; larger numbers Arrow and DataFusion do not take.
+MOST = 2**62
 # Gives the rows: in the order of these columns, or in none; at most so many.
 Reader = Callable[[Sequence[str], int | None], "Iterator[pyarrow.RecordBatch]"]
 
@@ -49,8 +51,14 @@ class Rows:
         return sum(batch.num_rows for batch in self._batches())
 
     def limit(self, number: int) -> Rows:
-        """At most so many rows."""
-        return replace(self, most=number if self.most is None else min(number, self.most))
+        """At most so many rows.
+
+        Raises:
+            InvalidRequest: it is no number, or below 0.
+        """
+        if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+            raise InvalidRequest(f"limit({number!r}): give a whole number of rows, 0 or more.")
+        return replace(self, most=min(number, MOST if self.most is None else self.most))
 
     def orderBy(self, *columns: str) -> Rows:
         """The rows in the order of columns, NULL first; where there is a `limit` already, the rows that it leaves.

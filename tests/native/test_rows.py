@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakelog.errors import UNSUPPORTED_FEATURE, NotReady
+from lakelog.errors import UNSUPPORTED_FEATURE, InvalidRequest, NotReady
 from lakelog.model.kinds import Kind, struct
 from lakelog.native.query import asked, connection
 from lakelog.native.rows import Rows
@@ -31,6 +31,14 @@ def test_a_time_is_the_same_in_any_unit(kind: str) -> None:
 def test_what_python_has_no_value_for_is_a_text() -> None:
     query = "SELECT INTERVAL 90 MINUTE AS \"a \"\" b\", '10:00:00+02'::TIMETZ AS z, '101'::BIT AS b, [1, 2]::INT[2] AS l, 1 AS n"
     assert asked(connection(), query, ()).collect() == [("01:30:00", "10:00:00+02", "101", [1, 2], 1)]
+
+
+def test_a_limit_is_a_whole_number_of_rows() -> None:
+    rows = asked(connection(), "SELECT * FROM range(3)", ())
+    assert [rows.limit(number).count() for number in (0, 2, 2**63, 10**30)] == [0, 2, 3, 3]
+    for wrong in (-1, 1.5, True, "1 OFFSET 2"):
+        with pytest.raises(InvalidRequest, match="a whole number of rows, 0 or more"):
+            rows.limit(wrong)  # type: ignore[arg-type]
 
 
 def test_nanoseconds_are_cut_off() -> None:
