@@ -2,7 +2,8 @@
 
 A line whose first word is a verb is that command. One whose first word begins a query is SQL, which ends with ``;``, may take several lines, and may
 be followed by another one (statements.py). Any other line is refused at once. On a terminal: line editing, a history that is kept, completion of
-verbs, topics and columns (prompt_toolkit); Ctrl-C ends the statement, Ctrl-D the shell."""
+verbs, topics and columns (prompt_toolkit); Ctrl-C ends the statement, Ctrl-D the shell.
+"""
 
 from __future__ import annotations
 

@@ -75,6 +75,8 @@ def first_statement(text: str, verbs: Verbs, engine: str) -> tuple[str, str, str
 def statements(lines: Iterable[str], verbs: Verbs, engine: Callable[[], str]) -> Iterator[tuple[int, str]]:
     """The statements of a script, one after the other, each with the number of its first line; the last one needs no semicolon.
 
+    Blanks and comments alone are none.
+
     Args:
         lines: of the script.
         verbs: the verbs of the command line.

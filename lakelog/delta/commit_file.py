@@ -7,6 +7,7 @@ import datetime
 import json
 import os
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -95,15 +96,10 @@ def told(spark: SparkSession, table: TableRef) -> Row | None:
     # With times in the commits the history tells those.
     if info is None or not isinstance(info.get("operation"), str) or "inCommitTimestamp" in info:
         return None
-    given = info.get("operationParameters")
-    parameters = {
-        name: value if value is None or isinstance(value, str) else json.dumps(value)
-        for name, value in (given if isinstance(given, dict) else {}).items()
-    }
     # To the millisecond, and in the time zone of this process, as Spark's rows have it.
     time = datetime.datetime.fromtimestamp(file.modified_ns // 1_000_000 / 1000)  # noqa: DTZ006
     said = {name: info.get(name) for name in HISTORY}
-    return Row(version=file.version, timestamp=time, **said, operationParameters=parameters)
+    return Row(version=file.version, timestamp=time, **said, operationParameters=parameters_of(info))
 
 
 def is_gone(spark: SparkSession, table: TableRef) -> bool:
@@ -122,13 +118,26 @@ def _file(folder: str, version: int) -> CommitFile | None:
 
 def _info(folder: str, version: int) -> dict[str, Any] | None:
     """What a commit says of itself; None where it says nothing, or is not there."""
-    with contextlib.suppress(OSError, ValueError), open(os.path.join(folder, f"{version:020}.json"), encoding="utf-8") as lines:
-        # It is the first line that Delta writes.
-        for line in lines:
-            if line.startswith('{"commitInfo"'):
-                found = json.loads(line)["commitInfo"]
-                return found if isinstance(found, dict) else None
+    with contextlib.suppress(OSError), open(os.path.join(folder, f"{version:020}.json"), "rb") as lines:
+        return info_of(lines)
     return None
+
+
+def info_of(lines: Iterable[bytes]) -> dict[str, Any] | None:
+    """What a commit says of itself, by the lines of its file; None where it says nothing."""
+    # It is the first line that Delta writes.
+    line = next((one for one in lines if one.startswith(b'{"commitInfo"')), b"{}")
+    with contextlib.suppress(ValueError):
+        found = json.loads(line).get("commitInfo")
+        return found if isinstance(found, dict) else None
+    return None
+
+
+def parameters_of(info: Mapping[str, Any]) -> dict[str, str | None]:
+    """The parameters of a commit's operation as DESCRIBE HISTORY tells them: each a text."""
+    found = info.get("operationParameters")
+    items = found.items() if isinstance(found, dict) else ()
+    return {name: value if value is None or isinstance(value, str) else json.dumps(value) for name, value in items}
 
 
 def _folder(spark: SparkSession, table: TableRef) -> str | None:

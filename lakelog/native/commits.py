@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +10,7 @@ from itertools import takewhile
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from lakelog.delta.commit_file import info_of
 from lakelog.errors import Damaged, NotFound
 from lakelog.model.names import TableRef, local_path
 from lakelog.native.stores import location, options
@@ -70,11 +69,7 @@ def _elsewhere(ref: TableRef, versions: Sequence[int]) -> Iterator[Commit]:
 
 def _commit(version: int, content: bytes, modified_ms: int | None) -> Commit:
     """A commit by its file. Its time on this machine is the file's, as Delta has it, elsewhere what it says; of a table that keeps times, that one."""
-    info: Any = None
-    with contextlib.suppress(ValueError, TypeError, KeyError):
-        line = next((one for one in content.splitlines() if one.startswith(b'{"commitInfo"')), b"{}")
-        info = json.loads(line)["commitInfo"]
-    info = info if isinstance(info, dict) else {}
+    info = info_of(content.splitlines()) or {}
     kept = info.get("inCommitTimestamp", modified_ms)
     return Commit(version, info, int((info.get("timestamp") or 0) if kept is None else kept), is_there=True)
 

@@ -190,7 +190,7 @@ def within(table: Table, spans: Sequence[tuple[str, int, int, int]]) -> dict[str
     lows: dict[int, int] = {}
     for _, index, low, _ in spans:
         lows[index] = min(low, lows.get(index, low))
-    # A condition for each partition skips no more files, and of thousands of them no query is made.
+    # What skips files, a few conditions: of one for each of thousands of partitions delta-rs makes no plan.
     near = " OR ".join(f'("partition" IN ({listed(group)}) AND "offset" >= {least})' for least, group in clusters(lows))
     exact = ", ".join(f"({names.index(name)}, {index}, {low}, {high})" for name, index, low, high in spans)
     rows = table.records(

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow
 
-# How EXPLAIN is to explain, in DuckDB's dialect.
+# DuckDB's types of which Arrow or Python has no such values.
 AS_TEXT = ("INTERVAL", "TIME WITH TIME ZONE", "BIT", "BIGNUM", "VARINT")
+# How EXPLAIN is to explain, in DuckDB's dialect.
 HOW = re.compile(r"\(\s*(?:ANALYZE|FORMAT)\b[\w\s,]*\)", re.IGNORECASE)
 
 
@@ -169,7 +170,7 @@ def _answered(known: duckdb.DuckDBPyConnection, query: str) -> pyarrow.Table:
 
 
 def _told(rows: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
-    """Rows with the columns as text of which Arrow or Python has no such values."""
+    """Rows with the columns of types in `AS_TEXT` as DuckDB writes them."""
     if not any(str(one) in AS_TEXT for one in rows.types):
         return rows
     names = [name.replace('"', '""') for name in rows.columns]

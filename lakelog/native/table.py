@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import json
 import os
 import re
 import time
@@ -12,6 +11,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from lakelog.delta.commit_file import parameters_of
 from lakelog.delta.errors import no_version
 from lakelog.errors import UNSUPPORTED_FEATURE, Damaged, LakelogError, NotFound, NotReady
 from lakelog.model import kinds
@@ -244,6 +244,7 @@ def _is_older(ref: TableRef, version: int) -> bool:
 
 
 def _no_version(ref: TableRef, version: int, error: Exception) -> NotFound:
+    """The refusal of a version that could not be opened, while the table can."""
     if isinstance(error, OverflowError):
         return no_version(ref, version)
     return NotFound(f"{ref}: that version cannot be read any more or does not exist: {_first(error)}", name="SNAPSHOT_NOT_FOUND")
@@ -282,16 +283,15 @@ def _commit(commit: Commit) -> dict[str, Any]:
     """A commit as Spark's DESCRIBE HISTORY tells it, as far as lakelog looks at it."""
     info = commit.info
     said = {name: info.get(name) for name in ("userMetadata", "engineInfo", "userName", "userId")}
-    parameters = info.get("operationParameters")
-    parameters, metrics = (one if isinstance(one, dict) else {} for one in (parameters, info.get("operationMetrics")))
+    metrics = info.get("operationMetrics")
     return {
         **said,
         "version": commit.version,
         "operation": info.get("operation") or "",
         # As Spark's Python gives it: in the time zone of this process, without naming it.
         "timestamp": datetime.datetime.fromtimestamp(commit.ms / 1000),  # noqa: DTZ006
-        "operationParameters": {name: one if isinstance(one, (str, type(None))) else json.dumps(one) for name, one in parameters.items()},
-        "operationMetrics": {name: str(one) for name, one in metrics.items()},
+        "operationParameters": parameters_of(info),
+        "operationMetrics": {name: str(one) for name, one in (metrics if isinstance(metrics, dict) else {}).items()},
     }
 
 
