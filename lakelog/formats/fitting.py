@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Sequence
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from lakelog.errors import InvalidRequest
 from lakelog.formats.texts import instant_of, spells, spells_number
 from lakelog.formats.variant import not_rounded
 from lakelog.model.config import did_you_mean
-from lakelog.model.records import HEADERS, first_problem, nullable
+from lakelog.model.records import first_problem, nullable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -29,9 +32,12 @@ def in_utc(column: Column) -> Column:
 def fitted(column: Column, have: DataType, want: DataType | str, name: str, *, text: bool) -> tuple[Column, Column | None]:
     """A column as the topic's type, where nothing can be lost: (the column, a problem of single records where there can be one)."""
     from pyspark.sql import functions as F
-    from pyspark.sql.types import ArrayType, DecimalType, StructType
+    from pyspark.sql.types import DecimalType, StructType
 
     source, target = nullable(have).simpleString(), want if isinstance(want, str) else want.simpleString()
+    if source == target and not text:
+        wrong = no_text(column, have)
+        return column, None if wrong is None else F.when(wrong, F.lit(f"{name} is not UTF-8 text"))
     if source in (target, "void"):
         return column if source == target else column.cast(want), None
     if text and any(word in target for word in ("struct<", "array<", "map<", "variant")):
@@ -72,14 +78,35 @@ def fitted(column: Column, have: DataType, want: DataType | str, name: str, *, t
         and have.precision - have.scale <= want.precision - want.scale
     ):
         return column.cast(want), None
-    if isinstance(have, ArrayType) and target == HEADERS.replace(" ", ""):
-        same = nullable(have).simpleString()
-        if same == target:
-            return column, None
     if isinstance(have, StructType) and isinstance(want, StructType):
         return _fitted_struct(column, have, want, name)
     gaps = " pandas makes double of whole numbers where one is missing: astype('Int64')." if source == "double" and target in WIDER else ""
     raise InvalidRequest(f"Column {name} is {source}, the topic has {target}. Cast it before the append.{gaps}", column=name)
+
+
+def no_text(column: Column, kind: DataType) -> Column | None:
+    """Whether a text in a value is not UTF-8: Spark keeps it, and no other reader of the table reads on from there. None where it holds no text."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import ArrayType, MapType, StringType, StructType
+
+    if isinstance(kind, StringType):
+        return ~F.is_valid_utf8(column)
+    if isinstance(kind, StructType):
+        found = [no_text(column.getField(field.name), field.dataType) for field in kind.fields]
+        return _any([one for one in found if one is not None])
+    if isinstance(kind, MapType):
+        sides = [(F.map_keys(column), kind.keyType), (F.map_values(column), kind.valueType)]
+        return _any([one for one in (no_text(part, ArrayType(of)) for part, of in sides) if one is not None])
+    if isinstance(kind, ArrayType):
+        element = kind.elementType
+        if no_text(column, element) is not None:
+            return F.exists(column, lambda one: no_text(one, element))  # type: ignore[arg-type, return-value]
+    return None
+
+
+def _any(conditions: Sequence[Column]) -> Column | None:
+    """Whether one of the conditions holds; NULL ones do not."""
+    return reduce(operator.or_, conditions) if conditions else None
 
 
 def _fitted_struct(column: Column, have: StructType, want: StructType, name: str) -> tuple[Column, Column | None]:

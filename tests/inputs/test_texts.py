@@ -172,3 +172,22 @@ def test_messages_of_kafka_are_decoded_in_utc(lake: Lake, tmp_path: Path) -> Non
         topic.append(KafkaRecords(message, Decoding.of({"key": "json", "value": form}, "decode")))
         found = topic.read().select(F.unix_micros("key.k").alias("k"), F.unix_micros("value.t").alias("v")).collect()
         assert [(row["k"], row["v"]) for row in found] == [(MIDNIGHT, MIDNIGHT)], name
+
+
+def test_a_text_that_is_no_utf_8_is_refused_wherever_it_lies(lake: Lake) -> None:
+    """Spark takes octets for a text as they are (CAST(value AS STRING) of Kafka's, say); no other reader of the table could read it from there on."""
+    lake.create_topic(
+        "t", key="k STRING", value="s STRING, l ARRAY<STRING>, m MAP<STRING, STRING>, r STRUCT<a: INT, b: ARRAY<STRUCT<c: STRING>>>"
+    )
+    bad, good = "CAST(X'41FF' AS STRING)", "'é'"
+    row = (
+        "SELECT {0} AS k, {1} AS s, array(NULL, {2}) AS l, map({3}, {4}) AS m, named_struct('a', 1, 'b', array(NULL, named_struct('c', {5}))) AS r,"
+        " array(named_struct('key', {6}, 'value', X'FF')) AS _headers"
+    )
+    rows = [row.format(*[bad if place == wrong else good for place in range(7)]) for wrong in range(8)]
+    names = ["k", "s", "l", "m", "m", "r", "_headers"]
+    with pytest.raises(InvalidRecords) as refused:
+        lake.topic("t").append(lake.spark.sql(" UNION ALL ".join(rows)))
+    assert [one["reason"] for one in refused.value.problems] == [f"{name} is not UTF-8 text" for name in names]
+    empty = "SELECT 'x' AS k, NULL AS s, NULL AS l, NULL AS m, NULL AS r, NULL AS _headers"
+    assert lake.topic("t").append(lake.spark.sql(f"{rows[7]} UNION ALL {empty}")).records == 2
