@@ -5,8 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from lakelog.errors import NotReady
-from lakelog.formats.arrow import as_pandas
+from lakelog.formats.arrow import as_pandas, as_polars
 from lakelog.latest import status, views
 from lakelog.log import bronze
 from lakelog.model.records import Types
@@ -77,11 +76,7 @@ class LatestTable(ABC):
         Raises:
             NotReady: polars is not installed.
         """
-        try:
-            import polars
-        except ImportError as error:
-            raise NotReady("polars is not installed: pip install polars.") from error
-        return polars.DataFrame(self.to_arrow(at))
+        return as_polars(self.to_arrow(at))
 
     def deleted(self, at: Point = None) -> DataFrame:
         """The tombstones with their payload, in the columns of `latest`."""

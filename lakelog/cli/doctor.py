@@ -11,18 +11,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import class_archive, prerequisites
 from lakelog.delta.object_store import S3_SCHEMES, log_store, unarbitrated
 from lakelog.delta.session import archives_classes, is_running
 from lakelog.delta.stopping import end
-from lakelog.errors import LakelogError, NotReady
+from lakelog.errors import UNSUPPORTED_FEATURE, LakelogError, NotFound, NotReady
 from lakelog.model.names import scheme_of
 from lakelog.results import Result
 from lakelog.terminal import output
 from lakelog.terminal import root as place
 from lakelog.terminal.settings import Settings
+from lakelog.terminal.words import in_cli
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -162,16 +163,44 @@ def lake(settings: Settings) -> Iterator[Check]:
         return
     if Path(root, "_lakelog", "runs", "_delta_log").is_dir():
         yield Check("root", "ok", f"{root} is a lake")
+        yield from topics(settings)
     elif not Path(root).exists():
         yield Check("root", "ok", f"{root} does not exist yet; `lakelog topic create` makes it a lake")
     elif Path(root).is_dir() and not any(Path(root).iterdir()):
         yield Check("root", "ok", f"{root} is empty; `lakelog topic create` makes it a lake")
     else:
-        yield Check("root", "fail", f"{root} is not a lake, and not empty", "Name the root of a lake, or a new folder.")
+        found, _, todo = f"{root} {in_cli(NotFound(place.no_lake(Path(root))), None)}".partition(". ")
+        yield Check("root", "fail", found, todo)
     refused = place.read_only(Path(root))
     if refused:
         yield Check("writable", "fail", refused.removesuffix(f". {place.NOT_WRITABLE}"), place.NOT_WRITABLE)
     yield disk(Path(root))
+
+
+def topics(settings: Settings) -> Iterator[Check]:
+    """The lake's topics: whether their tables can be opened, and have their files; nothing where delta-rs is not installed."""
+    if place.why_not_here(settings):
+        return
+    try:
+        opened = settings.open_native()
+        names = opened.topics()
+    except LakelogError as error:
+        found, _, todo = str(in_cli(error, None)).partition(". ")
+        yield Check("topics", "fail", found, todo)
+        return
+    wrong = 0
+    for name in names:
+        try:
+            topic: Any = opened.topic(name)
+            topic.require_whole()
+        except LakelogError as error:
+            if error.name == UNSUPPORTED_FEATURE:
+                continue
+            wrong += 1
+            found, _, todo = str(in_cli(error, name)).partition(". ")
+            yield Check(f"topic {name}", "fail", found, todo)
+    if not wrong:
+        yield Check("topics", "ok", output.count(len(names), "topic"))
 
 
 def disk(root: Path) -> Check:

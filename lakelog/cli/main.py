@@ -120,7 +120,10 @@ def demo(
 
 def main(argv: Sequence[str] | None = None, signals: Signals | None = None) -> int:
     """Run one command and return its exit code: 0, or that of the error (see `lakelog.errors`), 1 for a defect, 130 when interrupted."""
+    _open_streams()
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
     flags = arguments[: arguments.index("--")] if "--" in arguments else arguments
     signals = signals or Signals()
     caught: BaseException | None = None
@@ -147,9 +150,20 @@ def main(argv: Sequence[str] | None = None, signals: Signals | None = None) -> i
     return failed.exit_code
 
 
+def _open_streams() -> None:
+    """Where whoever called closed a standard stream (``>&-``), take nothing in its place: what is said there is lost."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))
+
+
 @contextlib.contextmanager
 def _while_read() -> Iterator[None]:
-    """Print as long as somebody reads: a closed pipe (`lakelog read orders | head -1`) ends this in good order, and what is printed later is lost."""
+    """Print as long as somebody reads: a closed pipe (`lakelog read orders | head -1`) ends this in good order, and what is printed later is lost.
+
+    Raises:
+        NotReady: stdout takes no more, such as a file on a full disk.
+    """
     streams = sys.stdout, sys.stderr
     try:
         try:
@@ -158,7 +172,7 @@ def _while_read() -> Iterator[None]:
             # So Typer ends where it meets a closed pipe, behind streams of its own.
             sys.stdout, sys.stderr = streams
             raise error.__context__ or error from None
-        sys.stdout.flush()
+        output.flush()
     except BrokenPipeError:
         sys.stdout = open(os.devnull, "w")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated
@@ -20,15 +21,19 @@ At = Annotated[
 
 def sql(
     call: Call,
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="One SELECT, WITH, VALUES, SHOW, DESCRIBE or EXPLAIN.")],
+    query: Annotated[
+        str, typer.Argument(metavar="QUERY", help="One SELECT, WITH, VALUES, SHOW, DESCRIBE or EXPLAIN; - reads it from stdin.")
+    ],
     at: At = None,
     format: Form = "table",
     limit: Limit = None,
-    engine: Annotated[str, typer.Option(metavar="spark|duckdb", help="duckdb is without Java, and in DuckDB's dialect of SQL.")] = "spark",
+    engine: Annotated[
+        str, typer.Option(metavar="spark|duckdb", help='duckdb is without Java, and in DuckDB\'s dialect ("offset" in quotes).')
+    ] = "spark",
 ) -> None:
     """Query the views of every topic.
 
-    Of a topic orders: orders (live rows), orders_deleted (tombstones), orders_log (records).
+    Of a topic orders: orders (live rows), orders_deleted (tombstones), orders_log (records, as they are now whatever --at says).
     """
     from lakelog.delta.tables import door
     from lakelog.model.queries import begun
@@ -36,14 +41,21 @@ def sql(
 
     output.check_form(format)
     _check_at(at)
-    begun(query)
+    if query == "-":
+        call.require_input_free([query])
+        query = sys.stdin.read()
+    _, word = begun(query)
     if engine not in ("spark", "duckdb"):
         raise InvalidRequest(f"--engine {engine}: must be one of spark, duckdb.{did_you_mean(engine, ('spark', 'duckdb'))}")
     lake = call.lake() if engine == "spark" else call.reading(engine="native")
     if at is not None and at.isdecimal() and len(lake.topics()) > 1:
         raise InvalidRequest(f"--at {at}: every topic counts its own versions. Give a time, or ask one: lakelog latest TOPIC --at {at}")
     with output.working("querying"), _query(engine), door(lake.root):
-        rows.frame(lake.sql(query, at=at, engine=engine), format, limit=limit, whole=call.json)
+        found = lake.sql(query, at=at, engine=engine)
+        if word == "EXPLAIN" and format == "table" and not call.json:
+            return rows.plan(found)
+        rows.frame(found, format, limit=limit, whole=call.json, more="" if call.signals.ends_session else rows.IN_QUERY)
+    return None
 
 
 def latest(

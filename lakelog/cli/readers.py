@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakelog.errors import InvalidRequest, TopicNotFound
-from lakelog.terminal import output, told
+from lakelog.terminal import output, standing, told
 from lakelog.terminal.context import Call, Engine, Form, Limit, Name, verb
+from lakelog.terminal.words import in_cli
 
 if TYPE_CHECKING:
     from lakelog.reader_results import Committed, Lag, Position
@@ -135,26 +136,33 @@ def _committed(result: Committed) -> None:
 def lag(
     call: Call,
     topic: Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="All topics when none is named.")] = None,
-    cleaning: Annotated[bool, typer.Option("--cleaning", help="Tell what there is to clean too, at the cost of more Spark jobs.")] = False,
+    cleaning: Annotated[bool, typer.Option("--cleaning", help="Tell what there is to clean too, which takes longer.")] = False,
     engine: Engine = "auto",
 ) -> None:
     """Show how far registered groups of readers are behind the log's end."""
     lake = call.reading(topic or (), engine)
     found: list[Lag] = []
+    unknown: list[standing.Unknown] = []
     for name in topic or lake.topics():
         try:
             found.append(lake.topic(name).lag(cleaning=cleaning))
-        except TopicNotFound:
+        except TopicNotFound as error:
             if topic:
                 raise
+            if name in lake.topics():
+                unknown.append(standing.Unknown(name, in_cli(error, name)))
     if call.json:
-        return output.document({"root": lake.root, "topics": [one.to_dict() for one in found]})
-    columns = ["topic", "group", "position", "behind", "records", "waiting", "state", "holds the log for"]
-    output.table(columns, [row for one in found for row in _lag_rows(one, lake.clock())])
-    for one in found:
-        if one.cleaning is not None:
-            output.line(f"{one.topic}: {output.cleaning(one.cleaning)}.")
-    return None
+        output.document({"root": lake.root, "topics": [*(one.to_dict() for one in found), *(one.to_dict() for one in unknown)]})
+    else:
+        columns = ["topic", "group", "position", "behind", "records", "waiting", "state", "holds the log for"]
+        output.table(columns, [row for one in found for row in _lag_rows(one, lake.clock())])
+        for one in found:
+            if one.cleaning is not None:
+                output.line(f"{one.topic}: {standing.cleaning(one.cleaning)}.")
+        for lost in unknown:
+            output.say(f"Error ({lost.error.name}): {' '.join(str(lost.error).split())}")
+    if unknown:
+        raise typer.Exit(unknown[0].error.exit_code)
 
 
 def _lag_rows(lag: Lag, now: int) -> list[list[Any]]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakelog.errors import UNSUPPORTED_FEATURE, LakelogError, TopicNotFound
-from lakelog.terminal import output, told
+from lakelog.terminal import output, standing, told
 from lakelog.terminal.context import Call, Engine, Name, verb
 from lakelog.terminal.failure import failure
 from lakelog.terminal.named import messages_of, sources_of
@@ -175,10 +175,10 @@ def status(
     engine: Engine = "auto",
 ) -> None:
     """Show counts, log ends, what waits for a merge, and what there is to clean."""
-    from lakelog.page import charts
-    from lakelog.running import report_files
-
     if html is not None:
+        from lakelog.page import charts
+        from lakelog.running import report_files
+
         report_files.require_writable("--html", html)
         charts.require()
     lake = call.reading(topic or (), engine)
@@ -186,15 +186,15 @@ def status(
     for name in topic or lake.topics():
         try:
             found.append(lake.topic(name).status())
-        except TopicNotFound:
+        except TopicNotFound as error:
             if topic:
                 raise
-            # It was deleted meanwhile, or that was cut off.
-            continue
+            if name in lake.topics():
+                found.append(standing.Unknown(name, in_cli(error, name)))
         except LakelogError as error:
             if error.name == UNSUPPORTED_FEATURE and engine == "auto":
                 raise
-            found.append(output.Unknown(name, in_cli(error, name)))
+            found.append(standing.Unknown(name, in_cli(error, name)))
     if html is not None:
         _page(lake, found, html)
     if call.json:
@@ -202,8 +202,8 @@ def status(
     elif html is not None:
         output.line(f"{html}: {output.count(len(found), 'topic')} of {lake.root}")
     else:
-        output.status(found)
-    wrong = [one.error for one in found if isinstance(one, output.Unknown)]
+        standing.status(found)
+    wrong = [one.error for one in found if isinstance(one, standing.Unknown)]
     if wrong:
         raise typer.Exit(wrong[0].exit_code)
 

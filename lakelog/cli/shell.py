@@ -36,10 +36,11 @@ SQL_WORDS = (
     "SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "LIMIT", "WITH", "JOIN", "ON", "AS", "AND", "OR", "NOT", "NULL", "IS", "IN", "COUNT(*)",
     "SHOW TABLES", "DESCRIBE", "EXPLAIN", "VALUES", "DISTINCT", "HAVING", "DESC",
 )  # fmt: skip
-HELP = """A verb of the command line:  status · latest orders --limit 5 · topic list · append orders new.ndjson (--help: all of them)
+HELP = """A verb of the command line:  status · latest orders --limit 5 · topic list · append orders new.ndjson (help VERB tells of one)
 A query, ended by ;          SELECT * FROM orders;     (orders, orders_deleted, orders_log)
 engine duckdb | spark        who answers queries, each in its own dialect; now {engine}
-exit                         or Ctrl-D"""
+exit                         or Ctrl-D
+{verbs}"""
 
 
 @dataclass
@@ -63,6 +64,8 @@ class Shell:
 
     def run(self, statement: str) -> int | None:
         """Run a statement; gives its exit code, None where the shell is to be left."""
+        if statement.strip() in ("--help", "-h"):
+            statement = "help"
         text = without_comments_before(statement).strip().rstrip(";").strip()
         if not text:
             return 0
@@ -71,8 +74,10 @@ class Shell:
         if first in LEAVING and len(words) == 1:
             return None
         if first in ("help", "?") and len(words) == 1:
-            output.line(HELP.format(engine=self.engine))
+            output.line(HELP.format(engine=self.engine, verbs=textwrap.fill("Verbs: " + " ".join(sorted(self.verbs)), 100)))
             return 0
+        if first == "help":
+            return self.main([*words[1:], "--help"], Signals(ends_session=False))
         if first == "engine":
             return self._choose(words[1:])
         unknown = unknown_word(text, self.verbs)
@@ -84,13 +89,16 @@ class Shell:
             )
             return 2
         try:
-            command = [first, *shlex.split(text)[1:]] if is_verb(text, self.verbs) else ["sql", "--engine", self.engine, "--", text]
+            command = [first, *shlex.split(text)[1:]] if is_verb(text, self.verbs) else ["sql", "--", text]
         except ValueError as error:
             output.say(f"Error (INVALID_REQUEST): {error}: a quotation mark has no counterpart.")
             return 2
         if first == "shell":
             output.say("Error (INVALID_REQUEST): this is the shell already.")
             return 2
+        if command[0] == "sql":
+            # One that is named behind it counts.
+            command[1:1] = ["--engine", self.engine]
         return self.main([*self.options, *command], Signals(ends_session=False))
 
     def _choose(self, words: Sequence[str]) -> int:
@@ -123,6 +131,8 @@ class Shell:
             found = [*self.verbs, "engine", "help", "exit", "SELECT", "WITH", "SHOW TABLES", "DESCRIBE"]
         elif first == "engine":
             found = list(ENGINES)
+        elif first in self.verbs and earlier[-1] in ("--format", "--engine"):
+            found = list(output.FORMATS if earlier[-1] == "--format" else ENGINES)
         elif self.verbs.get(first) and len(earlier) == 1:
             found = list(self.verbs[first])
         elif first in self.verbs:

@@ -53,6 +53,9 @@ def first_statement(text: str, verbs: Verbs, engine: str) -> tuple[str, str, str
 
     A text without a statement is all before it.
     """
+    asked = re.match(r"\s*(--help|-h)[ \t]*\n", text)
+    if asked:
+        return "", asked[0], text[asked.end() :]
     body = text
     while (shorter := without_comments_before(body).lstrip("; \t\r\n")) != body:
         body = shorter
@@ -83,7 +86,9 @@ def statements(lines: Iterable[str], verbs: Verbs, engine: Callable[[], str]) ->
         engine: who answers queries, duckdb or spark; asked before each statement, for one may have changed it.
     """
     text, number = "", 1
-    for one in lines:
+    for place, one in enumerate(lines):
+        # Editors on Windows begin a file so.
+        one = one.removeprefix("\ufeff") if place == 0 else one
         text += one if one.endswith("\n") else f"{one}\n"
         while text and (found := first_statement(text, verbs, engine())) is not None:
             before, statement, text = found

@@ -82,6 +82,12 @@ def no_version(table: object, version: int, known: tuple[int, int] | None = None
     return NotFound(f"{table}: there is no version {version}.{listed}{hint}", name="SNAPSHOT_NOT_FOUND")
 
 
+def damaged(table: object, found: str) -> Damaged:
+    """The refusal of a table of which a file is missing or broken."""
+    anew = " The latest table can be written anew, too: run merge with rebuild once." if str(table).endswith("silver") else ""
+    return Damaged(f"{table}: {found}. A file of the table is missing or broken: put it back from a copy before going on.{anew}")
+
+
 def first_line(error: BaseException) -> str:
     """The line of what an error says that tells most: Java's own words behind what Python says of the call."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
@@ -123,7 +129,7 @@ def translated(error: BaseException, table: object) -> LakelogError | None:
         or (not condition or condition.startswith(BROKEN_WITHIN))
         and BROKEN.search(str(error))
     ):
-        return Damaged(f"{table}: {first}. A file of the table is missing or broken; look at it, or restore the table, before going on.")
+        return damaged(table, first)
     return _unreachable(error, table)
 
 

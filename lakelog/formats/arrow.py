@@ -9,12 +9,13 @@ import functools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lakelog.errors import InvalidRequest
+from lakelog.errors import InvalidRequest, NotReady
 from lakelog.formats.files import read_by
 from lakelog.formats.parquet import different
 
 if TYPE_CHECKING:
     import pandas
+    import polars
     import pyarrow
     from pyspark.sql import DataFrame, SparkSession
 
@@ -61,6 +62,19 @@ def _table(source: Any) -> tuple[pyarrow.Table, Sequence[str | None]]:
         return pyarrow.table(source.collect() if _is_lazy(source) else source), ()
     except (pyarrow.ArrowException, TypeError, ValueError) as error:
         raise InvalidRequest(f"The frame cannot be taken over: {str(error).splitlines()[0][:300]}.") from error
+
+
+def as_polars(table: pyarrow.Table) -> polars.DataFrame:
+    """A table as a polars DataFrame.
+
+    Raises:
+        NotReady: polars is not installed.
+    """
+    try:
+        import polars
+    except ImportError as error:
+        raise NotReady("polars is not installed: pip install polars.") from error
+    return polars.DataFrame(table)
 
 
 def as_pandas(table: pyarrow.Table) -> pandas.DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -25,13 +26,13 @@ from lakelog.model.ordering import OrderingRule
 from lakelog.model.records import Types, declared_type, flat_columns
 from lakelog.native.stores import require_native
 from lakelog.native.table import properties as native_properties
-from lakelog.operations import create, delete, intents, upgrade
 from lakelog.results import TopicDeleted, Upgraded, html_table
 from lakelog.snapshots import keeping, registry
-from lakelog.topic import Topic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from lakelog.topic import Topic
 
 
 def system_clock() -> int:
@@ -58,9 +59,17 @@ class Lake(LakeQueries, LakeSnapshots, LakeImport):
         InvalidRequest: the root is neither a path nor a schema's name; or there is no session, and the root cannot be read without one.
     """
 
-    def __init__(self, spark: SparkSession | str | None, root: str | None = None, *, clock: Callable[[], int] = system_clock) -> None:
-        session, place = (None, spark) if isinstance(spark, str) and root is None else (spark, root)
-        if not isinstance(place, str) or isinstance(session, str):
+    def __init__(
+        self,
+        spark: SparkSession | str | os.PathLike[str] | None,
+        root: str | os.PathLike[str] | None = None,
+        *,
+        clock: Callable[[], int] = system_clock,
+    ) -> None:
+        session, place = (None, spark) if isinstance(spark, (str, os.PathLike)) and root is None else (spark, root)
+        # A folder, whether it looks like one or not.
+        place = os.path.join(os.curdir, os.fspath(place)) if isinstance(place, os.PathLike) else place
+        if not isinstance(place, str) or isinstance(session, (str, os.PathLike)):
             raise InvalidRequest("Lake(session, root) opens a lake on a Spark session, Lake(root) without one.")
         check_root(place)
         self.root = absolute_root(place).rstrip("/") or "/"
@@ -124,6 +133,8 @@ class Lake(LakeQueries, LakeSnapshots, LakeImport):
         """
         self._require_session("upgrade")
         stored = self._own.opened()
+        from lakelog.operations import upgrade
+
         done = [sentence for topic in self._there(self._topic) for sentence in upgrade.upgrade(topic.log, now=self.clock())]
         if int(stored[FORMAT]) < FORMAT_VERSION:
             table_properties.change(self.spark, self._own.table, {FORMAT: str(FORMAT_VERSION)})
@@ -174,6 +185,8 @@ class Lake(LakeQueries, LakeSnapshots, LakeImport):
         Cost: three small Delta tables, one commit each.
         """
         self._require_session("create_topic")
+        from lakelog.operations import create
+
         check_topic_name(name)
         if not 1 <= partitions <= 10_000:
             raise InvalidConfig(f"partitions={partitions}: a topic has 1 to 10000 partitions.")
@@ -210,6 +223,8 @@ class Lake(LakeQueries, LakeSnapshots, LakeImport):
 
     def _finish_deletion(self, topic: Topic) -> bool:
         """Finish a deletion of a topic that was cut off. Returns whether there was one."""
+        from lakelog.operations import intents
+
         end = true_end(topic.log)
         if end.intent is None or end.intent.operation != DELETE:
             return False
@@ -238,6 +253,8 @@ class Lake(LakeQueries, LakeSnapshots, LakeImport):
         Cost: under a path three small Spark jobs; every file is removed.
         """
         self._require_session("delete_topic")
+        from lakelog.operations import delete
+
         listed = self._identity(name)
         tables = delete.own(self.spark, self.root, name)
         if listed is None and not tables:

@@ -10,8 +10,6 @@ from lakelog.delta.table_properties import IDENTITY
 from lakelog.errors import Conflict, Damaged, InvalidRequest
 from lakelog.lake.lake_topics import LakeTopics
 from lakelog.model.names import TableRef, absolute_root, check_topic_name
-from lakelog.operations import create
-from lakelog.transfer import load, manifest
 
 if TYPE_CHECKING:
     from lakelog.topic import Topic
@@ -43,6 +41,8 @@ class LakeImport(LakeTopics):
         Cost: every file is read twice, once for its checksum; both tables are written once.
         """
         self._require_session("import_topic")
+        from lakelog.transfer import load, manifest
+
         place = absolute_root(os.fspath(directory))
         if "/" not in place:
             place = os.path.abspath(place)
@@ -67,17 +67,23 @@ class LakeImport(LakeTopics):
 
     def _was_cut_off(self, name: str, export: str) -> bool:
         """Whether there is a log of that name that was made of the same export, and nobody lists it."""
+        from lakelog.operations import create
+
         stored = table_properties.read(self.spark, TableRef.of(self.root, name, "bronze")) or {}
         known = create.imported(stored)
         return known is not None and known[1] == export and not self._own.is_listed(name, stored[IDENTITY])
 
     def _give_way(self, name: str) -> None:
         """Bring back the latest table of the topic that somebody else made first, where the import that lost has replaced it."""
+        from lakelog.operations import create
+
         if table_properties.appears(self.spark, TableRef.of(self.root, name, "bronze"), IDENTITY):
             create.bring_back(self._topic(name).log, now=self.clock())
 
     def _complete(self, topic: Topic) -> None:
         """Make what a topic has beside its log, and list it; again, and nothing changes. An imported one has the snapshot at which its log begins."""
+        from lakelog.operations import create
+
         known = create.imported(table_properties.read(self.spark, topic.bronze) or {})
         try:
             create.complete(topic.log, now=self.clock())

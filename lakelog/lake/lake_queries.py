@@ -85,8 +85,7 @@ class LakeQueries(LakeTopics):
             # Where in the statement that it is a part of tells nothing.
             first = re.sub(r" *\(line \d+, pos \d+\)", "", str(error).strip().splitlines()[0])
             if "TABLE_OR_VIEW_NOT_FOUND" in first:
-                listed = ", ".join(existing) or "none"
-                raise NotFound(f"{first} Views: {listed}.", name="UNKNOWN_TABLE", existing=existing) from error
+                raise views.unknown(first, existing) from error
             raise InvalidRequest(f"The query is wrong: {first}", name="INVALID_QUERY") from error
 
     def _selects(self, name: str, at: At) -> dict[str, str]:

@@ -73,7 +73,7 @@ class LakeTable:
         """
         stored = self.properties()
         if stored is None:
-            raise NotFound(f"{self.root} is not a lake: it holds no topics of lakelog. create_topic makes it one.", name="NOT_A_LAKE")
+            raise NotFound(f"{self.root} is not a lake: there is no table {self.table}. create_topic makes it one.", name="NOT_A_LAKE")
         return stored
 
     def topics(self) -> dict[str, str]:

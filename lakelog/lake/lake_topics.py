@@ -14,10 +14,11 @@ from lakelog.lake.lake_table import LakeTable
 from lakelog.model.config import did_you_mean
 from lakelog.model.names import TableRef, check_topic_name
 from lakelog.native.topic import NativeTopic, needs_spark
-from lakelog.topic import Topic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from lakelog.topic import Topic
 
 
 class LakeTopics:
@@ -114,7 +115,9 @@ class LakeTopics:
 
     def _topic(self, name: str) -> Topic:
         if self._session is None:
-            return cast(Topic, self._native(name))
+            return cast("Topic", self._native(name))
+        from lakelog.topic import Topic
+
         return Topic(self.spark, self.root, name, self.clock, self._own.defaults)
 
     def _there(self, opened: Callable[[str], Topic]) -> list[Topic]:
@@ -126,5 +129,12 @@ class LakeTopics:
         return found
 
     def _native(self, name: str) -> NativeTopic:
-        verbs = frozenset(verb for verb in (*dir(Topic), *(one.name for one in fields(Topic))) if not verb.startswith("_"))
-        return NativeTopic(self.root, name, self.clock, self._own.defaults, verbs)
+        return NativeTopic(self.root, name, self.clock, self._own.defaults, _verbs)
+
+
+def _verbs() -> frozenset[str]:
+    """What a topic with a session answers."""
+    # All the verbs that write are imported with it.
+    from lakelog.topic import Topic
+
+    return frozenset(verb for verb in (*dir(Topic), *(one.name for one in fields(Topic))) if not verb.startswith("_"))

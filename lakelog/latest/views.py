@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lakelog.delta import tables
+from lakelog.errors import NotFound
 from lakelog.log.rows import RECORD_COLUMNS
+from lakelog.model.config import did_you_mean
 from lakelog.model.names import TableRef, quoted, schema_sql
 from lakelog.model.records import Types, flat_columns
 from lakelog.model.widening import shaped_in_sql
@@ -117,6 +119,13 @@ def create(spark: SparkSession, topic: str, schema: str, silver: TableRef, bronz
 def names(topic: str) -> tuple[str, str, str]:
     """The names of a topic's three views."""
     return topic, f"{topic}_deleted", f"{topic}_log"
+
+
+def unknown(said: str, existing: Sequence[str]) -> NotFound:
+    """The refusal of a query for a table or view that is not there, by what Spark or DuckDB says of it; the views there are are listed."""
+    named = re.search(r"name (\S+) does not exist|`(?:\w+`\.`)*(\w+)`", said)
+    hint = did_you_mean((named[1] or named[2]).strip('"'), existing) if named else ""
+    return NotFound(f"{said}{hint} Views: {', '.join(existing) or 'none'}.", name="UNKNOWN_TABLE", existing=list(existing))
 
 
 def drop(spark: SparkSession, topic: str, schema: str) -> None:

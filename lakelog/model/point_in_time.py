@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime
+import numbers
 
 from lakelog.errors import InvalidRequest
 from lakelog.model.snapshot_id import ID, NAME
 
 # A version, a time, a snapshot's name or id, text for any of them; None is now.
-At = int | str | datetime.datetime | None
+At = int | str | datetime.date | datetime.datetime | None
 # A time as messages show one.
 TIME = "2026-05-06T12:00:00"
 
@@ -19,14 +20,14 @@ def is_name(at: At) -> bool:
 
 
 def moment(at: At, *, now: int | None = None) -> int | datetime.datetime | None:
-    """A version as a number, a time with its zone (UTC where it has none); text that is a number is a version.
+    """A version as a number, a time with its zone (UTC where it has none); text that is a number is a version, a day is its first moment.
 
     Args:
         at: when.
         now: the clock in milliseconds, where a time in the future is to be refused.
 
     Raises:
-        InvalidRequest: text that is neither, or a time in the future.
+        InvalidRequest: text that is neither, or a time in the future; or something else.
     """
     if isinstance(at, str):
         if at.isdecimal():
@@ -35,8 +36,12 @@ def moment(at: At, *, now: int | None = None) -> int | datetime.datetime | None:
             at = datetime.datetime.fromisoformat(at.replace("Z", "+00:00"))
         except ValueError as error:
             raise InvalidRequest(f"at={at!r} is neither a version, nor a time like {TIME}, nor a snapshot's name.") from error
+    if isinstance(at, datetime.date) and not isinstance(at, datetime.datetime):
+        at = datetime.datetime(at.year, at.month, at.day)  # noqa: DTZ001
+    if isinstance(at, bool) or not isinstance(at, (numbers.Integral, datetime.datetime, type(None))):
+        raise InvalidRequest(f"at={at!r} is neither a version (a whole number), nor a time like {TIME}, nor a snapshot's name.")
     if isinstance(at, datetime.datetime) and at.tzinfo is None:
         at = at.replace(tzinfo=datetime.timezone.utc)
     if isinstance(at, datetime.datetime) and now is not None and at.timestamp() * 1000 > now:
         raise InvalidRequest(f"at={at.isoformat()} lies in the future: nothing can be known of it yet.")
-    return at
+    return at if at is None or isinstance(at, datetime.datetime) else int(at)

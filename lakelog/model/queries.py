@@ -26,8 +26,12 @@ def begun(text: str) -> tuple[str, str]:
     """A statement without the comments before it, and its first word in upper case. Needs no Spark.
 
     Raises:
-        InvalidRequest: no query begins so.
+        InvalidRequest: no query begins so; or the text is not UTF-8.
     """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise refusal(f"A text that is not UTF-8 ({text[: error.start]!r}, then {text[error.start : error.end]!a}) is") from error
     text = without_comments_before(text)
     word = first_word(text)
     if word == "EXPLAIN":

@@ -117,7 +117,7 @@ def asked(known: duckdb.DuckDBPyConnection, query: str, existing: Sequence[str])
         InvalidRequest: it is wrong, or more than a query; nothing was run.
         NotFound: it names a table or view that is not there; the views are listed.
     """
-    with door(existing):
+    with door(existing, query):
         found = _answered(known, _only_asking(known, query))
 
     def read(ordered: Sequence[str], most: int | None) -> Iterator[pyarrow.RecordBatch]:
@@ -179,7 +179,7 @@ def _told(rows: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
 
 
 @contextlib.contextmanager
-def door(existing: Sequence[str]) -> Iterator[None]:
+def door(existing: Sequence[str], query: str = "") -> Iterator[None]:
     """Turn what DuckDB says of a user's query into lakelog's errors."""
     import duckdb
 
@@ -192,9 +192,12 @@ def door(existing: Sequence[str]) -> Iterator[None]:
     except duckdb.CatalogException as error:
         first = str(error).strip().splitlines()[0]
         if re.match(r"Catalog Error: Table with name", first):
-            raise NotFound(f"{first} Views: {', '.join(existing) or 'none'}.", name="UNKNOWN_TABLE", existing=list(existing)) from error
+            # DuckDB proposes tables of its own.
+            raise views.unknown(first.split("! Did you mean")[0].rstrip("!") + ".", existing) from error
         raise InvalidRequest(f"The query is wrong: {first}", name="INVALID_QUERY") from error
     except duckdb.Error as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         near = next((f" {line.strip()}." for line in lines[1:] if line.startswith("Candidate bindings")), "")
+        if isinstance(error, duckdb.ParserException) and re.search(r'(?i)(?<!["\w])offset(?!["\w])', query):
+            near = ' A column of that name needs quotes in DuckDB: "offset".'
         raise InvalidRequest(f"The query is wrong: {lines[0]}{near}", name="INVALID_QUERY") from error

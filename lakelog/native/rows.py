@@ -25,6 +25,9 @@ ATOMIC = {
 
 # No answer has more rows; larger numbers Arrow and DataFusion do not take.
 MOST = 2**62
+# What whoever knows Spark looks for.
+OF_FRAMES = ("select", "filter", "where", "show", "groupBy", "join", "withColumn", "drop", "distinct", "agg", "write", "sort", "first", "head",
+             "take", "printSchema", "createOrReplaceTempView", "toDF", "union", "alias", "dropDuplicates")  # fmt: skip
 # Gives the rows: in the order of these columns, or in none; at most so many.
 Reader = Callable[[Sequence[str], int | None], "Iterator[pyarrow.RecordBatch]"]
 
@@ -45,6 +48,14 @@ class Rows:
 
     def __repr__(self) -> str:
         return f"<Rows {', '.join(f'{field.name}: {field.dataType.simpleString()}' for field in self.schema.fields)}>"
+
+    def __getattr__(self, name: str) -> Any:
+        if name in OF_FRAMES:
+            raise AttributeError(
+                f"These rows are not a DataFrame of Spark's and have no {name}: ask in SQL, lake.sql(…, engine='duckdb'), or take toArrow(),"
+                " toPandas(), collect(). Lake(session, root) gives DataFrames."
+            )
+        raise AttributeError(f"'Rows' object has no attribute {name!r}")
 
     def count(self) -> int:
         """How many rows there are; they are read."""

@@ -1,42 +1,28 @@
-"""The door to delta-rs: a Delta table at one version, its properties, its commits, its rows by SQL. Its errors become lakelog's here."""
+"""A Delta table at one version, by delta-rs: its properties, its commits, its files, its rows by SQL."""
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import os
 import re
-import time
 from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from lakelog.delta.commit_file import parameters_of
-from lakelog.delta.errors import no_version
-from lakelog.errors import UNSUPPORTED_FEATURE, Damaged, LakelogError, NotFound, NotReady
+from lakelog.errors import NotFound, NotReady
 from lakelog.model import kinds
 from lakelog.model.kinds import Kind
 from lakelog.model.names import TableRef, local_path
 from lakelog.native import commits
 from lakelog.native.commits import Commit
-from lakelog.native.stores import location, options, why_not
+from lakelog.native.opening import door, opened
+from lakelog.native.stores import why_not
 
 if TYPE_CHECKING:
     import pyarrow
-    from deltalake import DeltaTable
 
-# Why delta-rs cannot read a table that is sound: features that it does not know.
-BEYOND = re.compile(
-    r"(?i)reader feature|unsupported.*(feature|protocol|version)|not (yet )?(supported|implemented)|invalid data type|variant|Unsupported"
-)
-# What is seen of a folder of commits while one is added to it; so often, after so many seconds, it is looked at again.
-UNSETTLED = re.compile(r"CRC file version \d+ is newer than|[Ee]xpected contiguous commit files")
-PAUSES = (0.02, 0.05, 0.1, 0.2, 0.4)
-# Where a checkpoint is gone Spark goes on with the commits before it, if they are there; where it is broken, it does not.
-NO_CHECKPOINT = re.compile(r"Invalid Checkpoint: Had a _last_checkpoint hint but didn't find any")
-# Spark shows texts that are no UTF-8, with a sign in place of what cannot be shown.
-NO_TEXT = re.compile(r"(?i)non[- ]UTF-?8|invalid UTF-?8")
-MISSING = re.compile(r"(?i)no such file|not found|NotFound|does not exist")
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 
 
@@ -51,7 +37,7 @@ class Table:
     def __init__(self, ref: TableRef, at: int | None = None) -> None:
         self.ref = ref
         self.at = at
-        self._opened = _opened(ref, at)
+        self._opened = opened(ref, at)
         self.version = int(self._opened.version())
         commits.require_whole(ref, self.version, at)
 
@@ -83,6 +69,15 @@ class Table:
         """Octets of the files that this version consists of. Reads the Delta log alone."""
         with door(self.ref, self.at):
             return sum(int(one or 0) for one in self._opened.get_add_actions(flatten=True)["size_bytes"].to_pylist())
+
+    def lost_files(self) -> list[str]:
+        """The files of data that this version consists of and that are gone, on this machine; of tables elsewhere none is known. Looks at each."""
+        path = local_path(self.ref.path or "")
+        if path is None:
+            return []
+        with door(self.ref, self.at):
+            names = self._opened.get_add_actions(flatten=True)["path"].to_pylist()
+        return [name for name in names if not os.path.exists(os.path.join(path, unquote(name)))]
 
     def places(self) -> list[tuple[int, int, int, int]]:
         """(partition, least offset, rows, octets) of each file of records, in that order; one that tells no offset begins at 0.
@@ -157,128 +152,6 @@ def properties(ref: TableRef) -> dict[str, str] | None:
         return None
 
 
-@contextlib.contextmanager
-def door(ref: TableRef, at: int | None = None) -> Iterator[None]:
-    """Turn the errors of delta-rs into lakelog's; those that are none of ours pass as they are. ``at``: the version that was named."""
-    try:
-        yield
-    except LakelogError:
-        raise
-    except Exception as error:
-        ours = _translated(error, ref, at)
-        if ours is None:
-            raise
-        raise ours from error
-
-
-def _opened(ref: TableRef, at: int | None) -> DeltaTable:
-    from deltalake.exceptions import DeltaError, TableNotFoundError
-
-    with door(ref):
-        try:
-            if at is not None:
-                _require_known(ref, at)
-            return _settled(ref, at)
-        except TableNotFoundError as error:
-            folder = os.path.join(location(ref), "_delta_log")
-            if local_path(ref.path or "") is not None and os.path.isdir(folder) and os.listdir(folder) and at is None:
-                raise Damaged(f"{ref}: its Delta log cannot be read. A file of the table is missing or broken; look at it.") from error
-            if at is None:
-                raise NotFound(f"{ref}: there is no Delta table or file of that name.") from error
-            raise _no_version(ref, at, error) from error
-        except (DeltaError, OSError, ValueError, OverflowError) as error:
-            if at is not None and _is_there(ref):
-                raise _no_version(ref, at, error) from error
-            if NO_CHECKPOINT.search(str(error)):
-                raise _unsupported(ref, "_last_checkpoint in its Delta log names a checkpoint that is not there.") from error
-            raise
-
-
-def _settled(ref: TableRef, at: int | None) -> DeltaTable:
-    """The table, opened again where the folder of its commits was listed while one was added: its checksum was seen, and itself not.
-
-    Where it stays so on this machine, the commit is gone and its checksum was left: then the newest commit that is there counts, as for Spark.
-    """
-    from deltalake import DeltaTable
-    from deltalake.exceptions import DeltaError
-
-    told = options(ref) or None
-    for pause in PAUSES:
-        try:
-            return DeltaTable(location(ref), version=at, storage_options=told)
-        except DeltaError as error:
-            if not UNSETTLED.search(str(error)):
-                raise
-        time.sleep(pause)
-    path = local_path(ref.path or "")
-    if at is None and path is not None:
-        at = commits.newest_version(os.path.join(path, "_delta_log"))
-    return DeltaTable(location(ref), version=at, storage_options=told)
-
-
-def _require_known(ref: TableRef, version: int) -> None:
-    """Refuse a version beyond the newest one, which delta-rs looks for one by one. Cost: the names of the commits; in a store the table is opened."""
-    path = local_path(ref.path or "")
-    folder = None if path is None else os.path.join(path, "_delta_log")
-    if folder is None:
-        newest: int | None = int(_settled(ref, None).version())
-    else:
-        newest = commits.newest_version(folder) if os.path.isdir(folder) else None
-    if newest is not None and version > newest:
-        raise no_version(ref, version, None if folder is None else (commits.oldest(folder), newest))
-
-
-def _is_there(ref: TableRef) -> bool:
-    try:
-        _opened(ref, None)
-    except LakelogError:
-        return False
-    return True
-
-
-def _is_older(ref: TableRef, version: int) -> bool:
-    """Whether there is a newer version, which may do without files of this one."""
-    with contextlib.suppress(LakelogError, OSError):
-        return version < int(_opened(ref, None).version())
-    return False
-
-
-def _no_version(ref: TableRef, version: int, error: Exception) -> NotFound:
-    """The refusal of a version that could not be opened, while the table can."""
-    if isinstance(error, OverflowError):
-        return no_version(ref, version)
-    return NotFound(f"{ref}: that version cannot be read any more or does not exist: {_first(error)}", name="SNAPSHOT_NOT_FOUND")
-
-
-def _translated(error: Exception, ref: TableRef, at: int | None) -> LakelogError | None:
-    from deltalake.exceptions import DeltaError
-
-    first = _first(error)
-    if first.startswith(("SQL error", "Schema error")):
-        return None
-    if isinstance(error, PermissionError):
-        return NotReady(f"{ref}: it cannot be read ({first}). Make it readable for the user who runs this, or name another root.")
-    if NO_TEXT.search(str(error)) or (isinstance(error, DeltaError) and BEYOND.search(first) and not MISSING.search(first)):
-        return _unsupported(ref, first)
-    if isinstance(error, (DeltaError, OSError, ValueError)) or type(error).__module__.startswith(("deltalake", "pyarrow", "_internal")):
-        if at is not None and MISSING.search(str(error)) and _is_older(ref, at):
-            return NotFound(
-                f"{ref}: that version cannot be read any more or does not exist: files of version {at} were removed.",
-                name="SNAPSHOT_NOT_FOUND",
-            )
-        return Damaged(f"{ref}: {first}. A file of the table is missing or broken; look at it, or restore the table, before going on.")
-    return None
-
-
-def _unsupported(ref: TableRef, why: str) -> NotReady:
-    return NotReady(f"{ref} cannot be read without Spark: {why} Give the Lake a session: Lake(spark, root).", name=UNSUPPORTED_FEATURE)
-
-
-def _first(error: Exception) -> str:
-    """The first line of what an error says."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
-
-
 def _commit(commit: Commit) -> dict[str, Any]:
     """A commit as Spark's DESCRIBE HISTORY tells it, as far as lakelog looks at it."""
     info = commit.info
@@ -307,4 +180,4 @@ def append(ref: TableRef, rows: pyarrow.Table) -> None:
     from deltalake import write_deltalake
 
     with door(ref):
-        write_deltalake(_opened(ref, None), rows, mode="append")
+        write_deltalake(opened(ref, None), rows, mode="append")

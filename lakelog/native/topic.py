@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from lakelog.cleaning.segments import cleaning_status
 from lakelog.delta import table_properties
+from lakelog.delta.errors import damaged
 from lakelog.delta.table_properties import IDENTITY, PREFIX
 from lakelog.errors import NotReady, TopicNotFound
-from lakelog.formats.arrow import as_pandas
+from lakelog.formats.arrow import as_pandas, as_polars
 from lakelog.latest import views
 from lakelog.latest.status import status_of
 from lakelog.model import config, kinds
@@ -34,6 +35,7 @@ from lakelog.status_results import TopicStatus
 
 if TYPE_CHECKING:
     import pandas
+    import polars
     import pyarrow
 
 
@@ -54,7 +56,7 @@ class NativeTopic:
     clock: Callable[[], int]
     lake_defaults: Callable[[], Mapping[str, str]]
     # What a topic with a session answers.
-    verbs: frozenset[str] = frozenset()
+    verbs: Callable[[], frozenset[str]] = frozenset
 
     def __post_init__(self) -> None:
         self.bronze = TableRef.of(self.root, self.name, "bronze")
@@ -62,7 +64,7 @@ class NativeTopic:
         self.refresh()
 
     def __getattr__(self, verb: str) -> Any:
-        if verb.startswith("_") or verb not in self.__dict__.get("verbs", ()):
+        if verb.startswith("_") or "verbs" not in self.__dict__ or verb not in self.verbs():
             raise AttributeError(f"'Topic' object has no attribute {verb!r}")
         raise needs_spark(f"topic.{verb}", self.root)
 
@@ -144,6 +146,10 @@ class NativeTopic:
         """As `Topic.to_pandas`."""
         return as_pandas(self.to_arrow(at))
 
+    def to_polars(self, at: At = None) -> polars.DataFrame:
+        """As `Topic.to_polars`."""
+        return as_polars(self.to_arrow(at))
+
     def read(
         self,
         partition: int | None = None,
@@ -216,6 +222,16 @@ class NativeTopic:
     def require_sound(self) -> None:
         """Raise `Damaged` where the latest table is not as lakelog left it."""
         latest.progress(latest.opened(self.silver))
+
+    def require_whole(self) -> None:
+        """Raise `Damaged` where a table is not as lakelog left it, or a file of its data is gone. Cost: on this machine each file is looked for."""
+        silver = latest.opened(self.silver)
+        latest.progress(silver)
+        for table in (Table(self.bronze), silver):
+            lost = table.lost_files()
+            if lost:
+                more = f", and {len(lost) - 1} more are" if len(lost) > 1 else " is"
+                raise damaged(table.ref, f"{lost[0]}{more} missing")
 
     # ---- what the verbs share ----
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import io
 import json
+import os
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from lakelog.errors import InvalidRequest, LakelogError
+from lakelog.errors import InvalidRequest, NotReady
 from lakelog.model.config import did_you_mean
 
 if TYPE_CHECKING:
     from lakelog.results import Appended, Loaded, Merged, Repaired, TopicDeleted, TopicDescription, Upgraded, Verified
-    from lakelog.status_results import CleaningStatus, TopicStatus
 
 FORMATS = ("table", "json", "csv")
 # What is described fits a page where it is no terminal's.
@@ -36,8 +37,32 @@ def say(text: str) -> None:
 
 
 def line(text: str) -> None:
-    """One line of data, on stdout."""
-    sys.stdout.write(text + "\n")
+    """One line of data, on stdout.
+
+    Raises:
+        NotReady: stdout takes no more, such as a file on a full disk.
+    """
+    try:
+        sys.stdout.write(text + "\n")
+    except OSError as error:
+        raise _untaken(error) from error
+
+
+def flush() -> None:
+    """Give stdout what was said; else as `line`."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        raise _untaken(error) from error
+
+
+def _untaken(error: OSError) -> Exception:
+    """What becomes of an answer that stdout does not take: an error with a name, where the disk under it is full."""
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return error
+    # What is still in its buffer would be tried again at the end of the process.
+    sys.stdout = open(os.devnull, "w")
+    return NotReady(f"The answer could not be written to standard output: {error.strerror}.")
 
 
 def document(content: Mapping[str, Any]) -> None:
@@ -79,10 +104,11 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, width: int =
         shown.add_column(Text(name), justify="right" if numbers else "left", overflow="fold", no_wrap=rigid)
     for row in listed:
         shown.add_row(*[Text(cell(value)) for value in row])
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else width, highlight=False)
-    with console.capture() as captured:
-        console.print(shown)
-    for text in captured.get().splitlines():
+    seen = sys.stdout.isatty()
+    page = io.TextIOWrapper(io.BytesIO(), encoding=sys.stdout.encoding or "utf-8", errors=sys.stdout.errors, newline="\n")
+    Console(file=page, force_terminal=seen, width=None if seen else width, highlight=False).print(shown)
+    page.seek(0)
+    for text in page.read().splitlines():
         line(text.rstrip())
 
 
@@ -225,68 +251,6 @@ def settings(entries: Iterable[Mapping[str, Any]]) -> None:
     """Settings with value, origin and meaning."""
     rows = [[one["name"], cell(one["value"]), one["origin"], one["says"]] for one in entries]
     table(["setting", "value", "origin", "meaning"], rows, width=WIDTH)
-
-
-@dataclass(frozen=True)
-class Unknown:
-    """A topic that cannot say where it stands, and why."""
-
-    topic: str
-    error: LakelogError
-
-    def to_dict(self) -> dict[str, Any]:
-        """As an entry among those of `TopicStatus`."""
-        return {"topic": self.topic, **self.error.to_dict()}
-
-
-def status(topics: Sequence[TopicStatus | Unknown]) -> None:
-    """A line per topic: counts, the log's ends, what waits for a merge and since when, versions, rule; then what its gates and audits said last.
-
-    On stderr: what is wrong with it.
-    """
-    columns = ["topic", "records", "keys", "live", "tombstones", "log", "unmerged", "waiting", "bronze", "silver", "rule"]
-    unknown = ["-"] * (len(columns) - 2)
-    table(columns, [_status_row(one) if not isinstance(one, Unknown) else [one.topic, *unknown, one.error.name] for one in topics])
-    for one in topics:
-        if isinstance(one, Unknown):
-            say(f"Error ({one.error.name}): {' '.join(str(one.error).split())}")
-            continue
-        if one.last_verdict is not None:
-            said, good = one.last_verdict, one.good_version
-            version = "" if said["version"] is None else f" (version {said['version']})"
-            known = "no audit has passed yet" if good is None else f"the latest table was last good at version {good}"
-            line(f"{one.topic}: the last verdict, at the door {said['door']}{version}, is {said['outcome']}; {known}.")
-        if one.cleaning is not None and (
-            one.cleaning.dirty_ratio
-            or one.cleaning.tombstones_due
-            or one.cleaning.past_retention_bytes
-            or one.cleaning.cleaned_age_ms is not None
-        ):
-            line(f"{one.topic}: {cleaning(one.cleaning)}.")
-        if one.intent is not None:
-            say(f"{one.topic}: the operation {one.intent} was begun and is not finished; the next command that writes finishes it.")
-
-
-def cleaning(one: CleaningStatus) -> str:
-    """What there is for the cleaner to do, and what it did last."""
-    told = [f"the log holds {count(one.log_bytes, 'octet')}", *([one.to_clean] if one.to_clean else [])]
-    told += [f"{count(one.tombstones_due, 'tombstone')} due"] * bool(one.tombstones_due)
-    told += [f"overdue for {age(one.overdue_ms)}"] * bool(one.overdue_ms)
-    if one.cleaned_age_ms is not None:
-        size = "" if one.bytes_before is None else f": {one.bytes_before:,} -> {one.bytes_after:,} octets"
-        told.append(f"last clean {age(one.cleaned_age_ms)} ago{size}")
-    return ", ".join(told)
-
-
-def _status_row(one: TopicStatus) -> list[Any]:
-    ends = [f"[{part.log_start_offset}, {part.log_end_offset})" for part in one.partitions]
-    if len(ends) > 1:
-        ends = [f"{part.partition}: {span}" for part, span in zip(one.partitions, ends, strict=True)]
-    shown = ", ".join(ends[:4]) + (", …" if len(ends) > 4 else "")
-    return [
-        one.topic, one.records, one.keys, one.live, one.tombstones, shown, one.unmerged_records,
-        age(one.unmerged_age_ms), f"v{one.bronze_version}", f"v{one.silver_version}", one.rule,
-    ]  # fmt: skip
 
 
 def age(ms: int | None) -> str:

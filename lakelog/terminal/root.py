@@ -3,6 +3,7 @@ Spark, or this process without a JVM (native/)."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -64,9 +65,10 @@ def require(settings: Settings, topics: Sequence[str] = (), *, creating: bool = 
     if not is_lake(folder):
         if creating:
             return
-        raise NotFound(f"{root} is not a lake: it holds no topics of lakelog. create_topic makes it one.", name="NOT_A_LAKE")
+        raise NotFound(f"{root} {no_lake(folder)}", name="NOT_A_LAKE")
     for name in topics:
         if not (folder / name / "bronze" / "_delta_log").is_dir():
+            _require_unlisted(settings, name)
             existing = sorted(there(folder))
             hint = f"{did_you_mean(name, existing)} Topics: {', '.join(existing) or 'none'}."
             raise TopicNotFound(f"There is no topic {name} in {root}.{hint}", existing=existing)
@@ -91,11 +93,49 @@ def is_lake(folder: Path) -> bool:
     return (folder / "_lakelog" / "runs" / "_delta_log").is_dir()
 
 
+def no_lake(folder: Path) -> str:
+    """Why a folder is no lake, and what to do: it is not there, has lost what makes it one, or another one is meant."""
+    if not folder.exists():
+        return "is not a lake: there is no such folder. create_topic makes it one."
+    topics = sorted(there(folder))
+    if topics:
+        return f"is not a lake any more: it holds {topics[0]}/bronze, but not _lakelog, which lists its topics. Put that back from a copy."
+    inside = sorted(one.name for one in _entries(folder) if is_lake(one))
+    if inside:
+        return f"is not a lake; {inside[0]} in it is one: name {folder / inside[0]}"
+    if is_lake(folder.parent):
+        return f"is not a lake, but within one: name {folder.parent}"
+    if any(_entries(folder)):
+        return "is not a lake, and not empty. Name the root of a lake, or a new or empty folder."
+    return "is not a lake: it is empty. create_topic makes it one."
+
+
 def there(folder: Path) -> Iterator[str]:
     """The topics under a folder."""
-    for entry in folder.iterdir():
+    for entry in _entries(folder):
         if (entry / "bronze" / "_delta_log").is_dir():
             yield entry.name
+
+
+def _entries(folder: Path) -> list[Path]:
+    """What lies in a folder; nothing where that cannot be looked at."""
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _require_unlisted(settings: Settings, name: str) -> None:
+    """Say of a topic without a log that it is listed, where it is; then it was taken away, or its deletion was cut off.
+
+    Raises:
+        TopicNotFound: as `Lake.topic` does.
+    """
+    listed = False
+    with contextlib.suppress(LakelogError):
+        listed = not why_not_here(settings) and name in settings.open_native().topics()
+    if listed:
+        settings.open_native().topic(name)
 
 
 def read_only(folder: Path) -> str:

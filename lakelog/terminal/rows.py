@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 
 # A table on a screen ends here, with a word about the rest; JSON and CSV have every row.
 TABLE_ROWS = 100
+# How to see others, of a verb and of a query in a shell, which has no options.
+OF_VERB, IN_QUERY = "--limit N for another number, --format json or csv for all", "LIMIT N within the query for another number"
 MUST_BE_QUOTED = re.compile(r'[",\r\n]')
 
 
-def frame(rows: DataFrame, form: str, *, limit: int | None = None, whole: bool = False) -> None:
+def frame(rows: DataFrame, form: str, *, limit: int | None = None, whole: bool = False, more: str = "") -> None:
     """Print a DataFrame.
 
     Args:
@@ -29,6 +31,7 @@ def frame(rows: DataFrame, form: str, *, limit: int | None = None, whole: bool =
         form: ``table``, ``json`` (an object a line) or ``csv``.
         limit: at most so many rows; None prints the first 100 as a table and all of them otherwise.
         whole: one JSON object (``columns`` and ``rows``) in place of the lines.
+        more: how to see the rows that a table leaves out; else by the options of a verb.
     """
     if whole or form == "json":
         _require_names(rows.schema)
@@ -56,8 +59,13 @@ def frame(rows: DataFrame, form: str, *, limit: int | None = None, whole: bool =
         shown = found_rows if limit is not None else found_rows[:TABLE_ROWS]
         output.table(names, [[spelled(value, kind) for value, kind in zip(row, kinds, strict=True)] for row in shown])
         if len(shown) < len(found_rows):
-            output.say(f"The first {TABLE_ROWS} rows; --limit N for another number, --format json or csv for all.")
+            output.say(f"The first {TABLE_ROWS} rows; {more or OF_VERB}.")
     return None
+
+
+def plan(found: DataFrame) -> None:
+    """Print what EXPLAIN answers: a text of many lines, in the last column."""
+    output.line("\n".join(str(row[-1]).rstrip() for row in found.collect()))
 
 
 def _csv_field(value: Any) -> str:

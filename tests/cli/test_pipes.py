@@ -61,3 +61,24 @@ def test_an_error_is_told_in_any_encoding(encoding: str, tmp_path: Path) -> None
     code, out, err = answered(tmp_path / "lake", "--json", "append", "t", os.fsdecode(b"\xff\xc3\xa9.csv"), PYTHONIOENCODING=encoding)
     assert (code, err.count("\n")) == (5, 1), err
     assert os.fsdecode(b"\xff\xc3\xa9") in json.loads(out)["message"]
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("command", ["topic list", "latest nope", "shell"])
+def test_nothing_is_wrong_where_a_standard_stream_is_closed(closed: str, command: str, tmp_path: Path) -> None:
+    empty(tmp_path / "lake")
+    line = f"{sys.executable} -m lakelog.cli.main --root {tmp_path}/lake {command} {closed}"
+    done = subprocess.run(line, shell=True, env={**os.environ, "PYTHONPATH": str(REPOSITORY)}, capture_output=True, text=True, check=False)
+    assert (done.returncode, "Traceback" in done.stderr) == (5 if command == "latest nope" else 0, False), done.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs the device /dev/full")
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_full_disk_under_stdout_is_told(options: list[str], tmp_path: Path) -> None:
+    empty(tmp_path / "lake")
+    command = [sys.executable, "-m", "lakelog.cli.main", "--root", str(tmp_path / "lake"), *options, "lake", "describe"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(REPOSITORY)}, check=False)
+    assert (done.returncode, done.stderr.decode()) == (
+        2, "Error (NOT_READY): The answer could not be written to standard output: No space left on device.\n",
+    )  # fmt: skip

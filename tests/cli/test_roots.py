@@ -66,7 +66,7 @@ EARLY = [
     (
         "append orders orders.ndjson --root ./nowhere",
         5,
-        "is not a lake: it holds no topics of lakelog. `lakelog topic create` makes it one.",
+        "is not a lake: there is no such folder. `lakelog topic create` makes it one.",
     ),
     ("append orders orders.ndjson --root ./lake --problems nowhere/bad.txt", 2, "Name a file that can be written"),
     ("merge orders2 --root ./lake", 5, "There is no topic orders2"),

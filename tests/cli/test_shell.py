@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from lakelog.running.interrupt import Signals
 
-VERBS = {"append": [], "erase": [], "explain": [], "status": [], "latest": [], "topic": ["list", "describe"]}
+VERBS = {"append": [], "sql": [], "erase": [], "explain": [], "status": [], "latest": [], "topic": ["list", "describe"]}
 
 
 @pytest.mark.parametrize(
@@ -76,6 +76,8 @@ class Calls(list[list[str]]):
         ("EXPLAIN SELECT 1;", ["sql", "--engine", "duckdb", "--", "EXPLAIN SELECT 1"]),
         ("explain formatted select 1;", ["sql", "--engine", "duckdb", "--", "explain formatted select 1"]),
         ("append orders a.csv --null -", ["append", "orders", "a.csv", "--null", "-"]),
+        ("sql 'SELECT 1'", ["sql", "--engine", "duckdb", "SELECT 1"]), ("help latest", ["latest", "--help"]),
+        ("help topic list", ["topic", "list", "--help"]),
     ],
 )  # fmt: skip
 def test_verbs_and_queries_are_told_apart(line: str, called: list[str]) -> None:
@@ -152,11 +154,22 @@ def test_a_script_that_fails_names_the_line(cli: Callable[..., Answer], tmp_path
     )
 
 
+def test_a_script_may_begin_with_a_byte_order_mark_and_help_is_no_comment(cli: Callable[..., Answer], tmp_path: Path) -> None:
+    (tmp_path / "lake").mkdir()
+    for line in ("\ufeffhelp", "--help", "  -h", "help;"):
+        answer = cli(f"--root {tmp_path}/lake shell", stdin=f"{line}\n")
+        assert (answer.code, answer.out.count("A verb of the command line")) == (0, 1), line
+        assert "Verbs: append check clean commit " in answer.out
+    assert "Usage: lakelog latest" in cli(f"--root {tmp_path}/lake shell", stdin="help latest\n").out
+    assert cli("help latest").out == cli("latest --help").out != ""
+
+
 def test_what_completes_without_a_lake() -> None:
     shell = Shell(lambda argv, signals: main(argv, signals), [], VERBS)
     assert shell.candidates("st") == ["status"]
     assert shell.candidates("topic ") == ["list", "describe"]
     assert shell.candidates("engine s") == ["spark"]
+    assert shell.candidates("latest orders --format ") == ["table", "json", "csv"]
     assert "SELECT" in shell.candidates("")
 
 

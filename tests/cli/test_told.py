@@ -9,7 +9,7 @@ import pytest
 from lakelog.reader_results import Imported, Truncated
 from lakelog.results import Merged, Restored, TopicDescription
 from lakelog.status_results import CleaningStatus, PartitionStatus, TopicStatus
-from lakelog.terminal import output, told
+from lakelog.terminal import output, standing, told
 
 RESTORED = Restored("orders", "friday", "0@5", 2, "keep", 0, {0: 8}, {}, [], [], [], replay={0: (5, 8)}, replay_records=3)
 TRUNCATED = Truncated("orders", "friday", {0: 0}, {0: 5}, 5, 120, 0, [], True)
@@ -83,4 +83,4 @@ def test_an_import_tells_what_is_there_and_what_waits_for_a_merge(capsys: pytest
     ],
 )
 def test_what_there_is_to_clean_is_told_without_alarm(cleaning: CleaningStatus, said: str) -> None:
-    assert output.cleaning(cleaning) == said
+    assert standing.cleaning(cleaning) == said

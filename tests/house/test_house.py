@@ -16,13 +16,13 @@ ROOT = Path(__file__).parent.parent.parent
 FLOORS: dict[str, tuple[str, ...]] = {
     "job": ("parameters", "verbs", "entry"),
     "cli": ("doctor", "demo", "statements", "shell", "topics", "snapshots", "quality", "readers", "running", "records", "queries", "main"),
-    "terminal": ("words", "settings", "named", "root", "failure", "input", "progress", "output", "told", "rows", "context"),
+    "terminal": ("words", "settings", "named", "root", "failure", "input", "progress", "output", "told", "standing", "rows", "context"),
     "page": ("table_reader", "growth", "overview", "charts", "page"),
     "running": ("interrupt", "steps", "report_files", "runs", "holder", "lease", "keeper", "provenance", "run"),
     "sources": ("secrets", "kafka_source", "configured", "directory", "table", "offsets", "kafka", "streaming", "append", "unconfigured"),
     "lake": ("query", "lake_table", "lake_topics", "lake_queries", "lake_snapshots", "lake_import", "lake"),
     "": ("latest_table", "reading", "retention", "writing", "topic", "commit_log"),
-    "native": ("rows", "stores", "commits", "table", "past", "log", "latest", "snapshots", "lag", "topic", "query"),
+    "native": ("rows", "stores", "commits", "opening", "table", "past", "log", "latest", "snapshots", "lag", "topic", "query"),
     "cleaning": (
         "plan", "checkpoint", "segments", "forgetting", "winners", "dropping", "tombstones", "planned", "clean", "retention", "roll", "contest",
         "explain", "receipt", "verbs",

@@ -15,7 +15,7 @@ from lakelog.log.state import change_state
 from lakelog.log.tail import log_end
 from lakelog.model.log_state import Intent
 from lakelog.operations import configure
-from lakelog.terminal import output
+from lakelog.terminal import standing
 from tests.interleaving import late
 from tests.tables import versions
 
@@ -101,7 +101,7 @@ def test_a_change_of_types_that_is_cut_off_anywhere_is_finished_by_the_next_writ
             topic.configure(value="v BIGINT, note STRING")
         status = topic.status()
         assert status.intent == "configure"
-        output.status([status])
+        standing.status([status])
         assert f"t{number}: the operation configure was begun and is not finished" in capsys.readouterr().err
         assert live(lake.topic(topic.name)) == {"a": 1}, "it can be read all the time"
         topic.append([order("a", 2**40, note="x")])

@@ -105,6 +105,24 @@ def test_what_no_topic_has_is_no_matter_of_spark(root: str) -> None:
     found = topic.to_pandas()
     assert (found.dtypes["id"].name, found.dtypes["_version"].name) == ("Int32", "Int64"), "the same whether a value is missing or not"
     assert topic.latest().toPandas().equals(found)
+    assert topic.to_polars().to_dicts() == topic.to_arrow().to_pylist()
+    with pytest.raises(AttributeError, match="not a DataFrame of Spark's and have no select: ask in SQL"):
+        topic.latest().select("id")
+    with pytest.raises(AttributeError, match="'Rows' object has no attribute 'nonsense'"):
+        topic.latest().nonsense  # noqa: B018
+
+
+def test_a_lake_is_opened_at_a_path_of_python_and_asked_at_whatever_is_a_point(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(root).parent)
+    for place in (Path(root), Path("lake")):
+        assert Lake(place).root == root
+        assert Lake(None, place).topics() == ["orders"]
+    topic = Lake(root).topic("orders")
+    for wrong in (1.5, True, [1], object()):
+        with pytest.raises(InvalidRequest, match="neither a version .a whole number., nor a time like"):
+            topic.latest(at=wrong)  # type: ignore[arg-type]
+    with pytest.raises(NotFound, match="there is nothing to read at 2020-01-02T00:00:00"):
+        topic.latest(at=datetime.date(2020, 1, 2))
 
 
 def test_what_is_not_there_is_named_as_through_spark(root: str, tmp_path: Path) -> None:
@@ -198,6 +216,15 @@ def test_sql_in_duckdb(cli: Callable[..., Answer], root: str) -> None:
         refused = asked(query)
         assert refused.code in (2, 5), refused
         assert f"({name})" in refused.err
+    assert "does not exist. Did you mean orders? Views: orders, orders_deleted, orders_log." in asked("SELECT * FROM order_s").err
+    assert 'needs quotes in DuckDB: "offset"' in asked("SELECT offset FROM orders_log").err
+    assert asked("-", "--format", "csv").code == 2
+    assert cli(["--root", root, "sql", "--engine", "duckdb", "-", "--format", "csv"], stdin="SELECT 1 AS a\n").out == "a\n1\n"
+    plan = asked("EXPLAIN SELECT id FROM orders WHERE id > 1").out
+    assert plan.count("\n") > 5 and "\\n" not in plan
+    assert cli(["--root", root, "sql", "--engine", "duckdb", "SELECT '\udcff'"]).err.startswith(
+        "Error (NOT_A_QUERY): A text that is not UTF-8 ("
+    )
 
 
 def test_columns_that_another_process_added_are_shown_by_a_topic_that_was_open(root: str, tmp_path: Path) -> None:
@@ -257,8 +284,8 @@ def test_a_query_reads_both_views_of_the_latest_table_at_one_version(
         opened.append((str(ref), version))
         return open_table(ref, version)
 
-    open_table = table._opened
-    monkeypatch.setattr(table, "_opened", counted)
+    open_table = table.opened
+    monkeypatch.setattr(table, "opened", counted)
     query = "SELECT (SELECT count(*) FROM orders) + 10 * (SELECT count(*) FROM orders_deleted)"
     assert Lake(root).sql(query, engine="duckdb", at=at).collect() == [(12,)]
     assert opened.count((f"{root}/orders/silver", None if at is None else 1)) == 1
