@@ -13,6 +13,7 @@ from lakelog.cleaning.verbs import CleaningVerbs
 from lakelog.delta import table_properties
 from lakelog.delta.lock import LOCKED
 from lakelog.delta.table_properties import IDENTITY, PREFIX
+from lakelog.delta.tables import door
 from lakelog.errors import Conflict, InvalidRequest, NotFound, TopicNotFound
 from lakelog.latest import merge, status, verify
 from lakelog.latest_table import LatestTable
@@ -250,13 +251,15 @@ class Topic(LatestTable, LogWriting, LogRetention, SnapshotVerbs, QualityVerbs, 
 
         Raises:
             InvalidRequest: ``sample`` is no share.
+            Damaged: a file of a table is missing or broken.
 
         Cost: the history of the log, one pass over the log, one fold of it, one full join with silver. Nothing is changed.
         """
         if not 0 < sample <= 1:
             raise InvalidRequest(f"sample={sample}: it is a share of the keys, above 0 and at most 1.")
         self.refresh()
-        return verify.verify(self.log, self._snapshots_held(), sample)
+        with door(self.name):
+            return verify.verify(self.log, self._snapshots_held(), sample)
 
     def repair(self) -> Repaired:
         """Bring a topic back into order whose bronze or silver was changed by hand; nothing is changed where nothing is wrong.
@@ -267,7 +270,7 @@ class Topic(LatestTable, LogWriting, LogRetention, SnapshotVerbs, QualityVerbs, 
         is gone or whose log was changed since, is given up.
 
         Raises:
-            Damaged: records of another writer are in the log. Nothing was changed.
+            Damaged: records of another writer are in the log, or a file of a table is missing or broken. Nothing was changed.
             LogIncomplete: neither the log nor a snapshot gives silver; the remedy is named. Nothing was changed.
 
         Cost: as `verify`, then one commit on bronze and a rebuild, or a restore and a merge.
@@ -276,10 +279,11 @@ class Topic(LatestTable, LogWriting, LogRetention, SnapshotVerbs, QualityVerbs, 
         table_properties.require_writable(self.name, self._stored)
         self._end = None
         # First of all the log: what is open on it can be finished only where it is sound.
-        begun = repair.new_epoch(self.log, self._snapshots_held(), now=self.clock())
-        unfinished = intents.given_up(self.log, now=self.clock())
-        self.refresh()
-        return repair.repair(self.log, self._snapshots_held(), now=self.clock(), unfinished=unfinished, begun=begun)
+        with door(self.name):
+            begun = repair.new_epoch(self.log, self._snapshots_held(), now=self.clock())
+            unfinished = intents.given_up(self.log, now=self.clock())
+            self.refresh()
+            return repair.repair(self.log, self._snapshots_held(), now=self.clock(), unfinished=unfinished, begun=begun)
 
     def describe(self) -> TopicDescription:
         """Identity, types, and every setting with its effective value and origin. No Spark job."""

@@ -23,6 +23,7 @@ FOLDER_GONE = re.compile(r"FileNotFoundException: [^\n]*_delta_log")
 # What Java says of files that are not what was written, where Spark has no condition for it or puts another one around it.
 BROKEN = re.compile(r"\[FAILED_READ_FILE|ChecksumException|JsonParseException|is not a Parquet file")
 BROKEN_WITHIN = ("STAGE_MATERIALIZATION_MULTIPLE_FAILURES", "FAILED_READ_FILE")
+LOST = re.compile(r"Encountered error while reading file (\S+?)\. File does not exist")
 # What Python says of times that it does not have.
 NO_YEAR = re.compile(r"(date|timestamp|year -?\d*) ?(value |is )?out of range|must have magnitude")
 NO_VERSION = re.compile(r"time travel Delta table to version (\d+)\. Available versions: \[(\d+), (\d+)\]")
@@ -84,8 +85,11 @@ def no_version(table: object, version: int, known: tuple[int, int] | None = None
 
 def damaged(table: object, found: str) -> Damaged:
     """The refusal of a table of which a file is missing or broken."""
-    anew = " The latest table can be written anew, too: run merge with rebuild once." if str(table).endswith("silver") else ""
-    return Damaged(f"{table}: {found}. A file of the table is missing or broken: put it back from a copy before going on.{anew}")
+    is_silver = str(table).endswith("silver") or "/silver/" in found
+    anew = " The latest table can be written anew, too: run merge with rebuild once." if is_silver else ""
+    return Damaged(
+        f"{table}: {found.rstrip('.')}. A file of the table is missing or broken: put it back from a copy before going on.{anew}"
+    )
 
 
 def first_line(error: BaseException) -> str:
@@ -129,7 +133,8 @@ def translated(error: BaseException, table: object) -> LakelogError | None:
         or (not condition or condition.startswith(BROKEN_WITHIN))
         and BROKEN.search(str(error))
     ):
-        return damaged(table, first)
+        lost = LOST.search(str(error))
+        return damaged(table, f"{shown(lost[1]).removeprefix(f'{table}/')} is missing" if lost else first)
     return _unreachable(error, table)
 
 

@@ -275,6 +275,7 @@ def _of_silver(log: TopicLog, end: LogEnd, snapshots: Snapshots) -> tuple[list[s
         base = snapshots.base(end, held)
         if base is None and end.lacks:
             return [], True
-        return recompute.compared(log, base[1] if base else None).problems, False
+        with tables.door(log.silver):
+            return recompute.compared(log, base[1] if base else None).problems, False
     except (Damaged, NotFound) as error:
         return [str(error)], False

@@ -128,6 +128,17 @@ class Call:
             raise InvalidRequest(f"{what}: you said no. Nothing was done.")
 
 
+def _of_spark(error: Exception, topic: object) -> LakelogError | None:
+    """What an error of Spark's stands for that came past the verb, such as of rows that were still to be read; None where it is none."""
+    if not type(error).__module__.startswith(("pyspark", "py4j")):
+        return None
+    from lakelog.delta.errors import translated
+
+    named = topic if isinstance(topic, str) else None
+    found = translated(error, named or "The lake")
+    return found and in_cli(found, named)
+
+
 def verb(app: typer.Typer, name: str | None = None, *, example: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a function a command of ``app``: its first argument is the `Call`, the others are the command's own, then come the common ones.
 
@@ -161,6 +172,11 @@ def verb(app: typer.Typer, name: str | None = None, *, example: str) -> Callable
             except LakelogError as error:
                 topic = given.get("topic")
                 raise in_cli(error, topic if isinstance(topic, str) else None) from error.__cause__
+            except Exception as error:
+                ours = _of_spark(error, given.get("topic"))
+                if ours is None:
+                    raise
+                raise ours from error
 
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         command.__annotations__ = {one.name: one.annotation for one in parameters}
