@@ -59,7 +59,11 @@ def examine(settings: Callable[[], Settings], *, spark: bool = False) -> list[Ch
     except LakelogError as error:
         return [*checks, Check("settings", "fail", str(error), "Correct the file.")]
     checks.append(Check("settings", "ok", str(given.file) if given.file else "no lakelog.toml here or above"))
-    checks += lake(given)
+    try:
+        checks += lake(given)
+    except LakelogError as error:
+        found, _, todo = str(error).partition(". ")
+        checks.append(Check("root", "fail", found, todo))
     if spark:
         broken = [check.name for check in checks if check.state == "fail"]
         checks.append(Check("spark", "fail", f"not tried: {', '.join(broken)} first", "See above.") if broken else try_spark(given))
@@ -158,23 +162,24 @@ def lake(settings: Settings) -> Iterator[Check]:
         found, _, todo = str(wrong).partition(". ")
         yield Check("root", "fail", found, todo)
         return
-    if ":" in root or "/" not in root:
+    folder = place.local(settings)
+    if folder is None:
         yield Check("root", "ok", f"{root} (looked at by `lakelog topic list`)")
         return
-    if Path(root, "_lakelog", "runs", "_delta_log").is_dir():
+    if place.is_lake(folder):
         yield Check("root", "ok", f"{root} is a lake")
         yield from topics(settings)
-    elif not Path(root).exists():
+    elif not folder.exists():
         yield Check("root", "ok", f"{root} does not exist yet; `lakelog topic create` makes it a lake")
-    elif Path(root).is_dir() and not any(Path(root).iterdir()):
+    elif not any(folder.iterdir()):
         yield Check("root", "ok", f"{root} is empty; `lakelog topic create` makes it a lake")
     else:
-        found, _, todo = f"{root} {in_cli(NotFound(place.no_lake(Path(root))), None)}".partition(". ")
+        found, _, todo = f"{root} {in_cli(NotFound(place.no_lake(folder)), None)}".partition(". ")
         yield Check("root", "fail", found, todo)
-    refused = place.read_only(Path(root))
+    refused = place.read_only(folder)
     if refused:
         yield Check("writable", "fail", refused.removesuffix(f". {place.NOT_WRITABLE}"), place.NOT_WRITABLE)
-    yield disk(Path(root))
+    yield disk(folder)
 
 
 def topics(settings: Settings) -> Iterator[Check]:

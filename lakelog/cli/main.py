@@ -162,7 +162,7 @@ def _while_read() -> Iterator[None]:
     """Print as long as somebody reads: a closed pipe (`lakelog read orders | head -1`) ends this in good order, and what is printed later is lost.
 
     Raises:
-        NotReady: stdout takes no more, such as a file on a full disk.
+        LakelogError: stdout takes no more, such as a file on a full disk.
     """
     streams = sys.stdout, sys.stderr
     try:

@@ -43,7 +43,7 @@ def sql(
     _check_at(at)
     if query == "-":
         call.require_input_free([query])
-        query = sys.stdin.read()
+        query = sys.stdin.read().removeprefix("\ufeff")
     _, word = begun(query)
     if engine not in ("spark", "duckdb"):
         raise InvalidRequest(f"--engine {engine}: must be one of spark, duckdb.{did_you_mean(engine, ('spark', 'duckdb'))}")

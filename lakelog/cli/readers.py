@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakelog.errors import InvalidRequest, TopicNotFound
+from lakelog.errors import UNSUPPORTED_FEATURE, InvalidRequest, LakelogError, TopicNotFound
 from lakelog.terminal import output, standing, told
 from lakelog.terminal.context import Call, Engine, Form, Limit, Name, verb
 from lakelog.terminal.words import in_cli
@@ -146,10 +146,10 @@ def lag(
     for name in topic or lake.topics():
         try:
             found.append(lake.topic(name).lag(cleaning=cleaning))
-        except TopicNotFound as error:
-            if topic:
+        except LakelogError as error:
+            if topic or (error.name == UNSUPPORTED_FEATURE and engine == "auto"):
                 raise
-            if name in lake.topics():
+            if not isinstance(error, TopicNotFound) or name in lake.topics():
                 unknown.append(standing.Unknown(name, in_cli(error, name)))
     if call.json:
         output.document({"root": lake.root, "topics": [*(one.to_dict() for one in found), *(one.to_dict() for one in unknown)]})

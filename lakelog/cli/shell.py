@@ -64,7 +64,7 @@ class Shell:
 
     def run(self, statement: str) -> int | None:
         """Run a statement; gives its exit code, None where the shell is to be left."""
-        if statement.strip() in ("--help", "-h"):
+        if statement.strip().rstrip("; ") in ("--help", "-h"):
             statement = "help"
         text = without_comments_before(statement).strip().rstrip(";").strip()
         if not text:
@@ -77,7 +77,7 @@ class Shell:
             output.line(HELP.format(engine=self.engine, verbs=textwrap.fill("Verbs: " + " ".join(sorted(self.verbs)), 100)))
             return 0
         if first == "help":
-            return self.main([*words[1:], "--help"], Signals(ends_session=False))
+            return self.main([*(word.lower() for word in words[1:]), "--help"], Signals(ends_session=False))
         if first == "engine":
             return self._choose(words[1:])
         unknown = unknown_word(text, self.verbs)

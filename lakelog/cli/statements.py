@@ -53,7 +53,7 @@ def first_statement(text: str, verbs: Verbs, engine: str) -> tuple[str, str, str
 
     A text without a statement is all before it.
     """
-    asked = re.match(r"\s*(--help|-h)[ \t]*\n", text)
+    asked = re.match(r"\s*(--help|-h)[ \t;]*\n", text)
     if asked:
         return "", asked[0], text[asked.end() :]
     body = text

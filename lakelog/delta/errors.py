@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from lakelog.delta.prerequisites import missing_connector
 from lakelog.errors import Conflict, Damaged, InvalidRequest, LakelogError, NotFound, NotReady, Refused
-from lakelog.model.names import scheme_of, shown
+from lakelog.model.names import TableRef, scheme_of, shown
 
 NOT_THERE = (
     "DELTA_TABLE_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "DELTA_TABLE_ONLY_OPERATION", "PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND",
@@ -85,7 +85,9 @@ def no_version(table: object, version: int, known: tuple[int, int] | None = None
 
 def damaged(table: object, found: str) -> Damaged:
     """The refusal of a table of which a file is missing or broken."""
-    is_silver = str(table).endswith("silver") or "/silver/" in found
+    # By the table, or where that is a topic's name, by the file: the last of the folders that tables lie in.
+    named = [str(table)] if isinstance(table, TableRef) else re.findall(r"[/.](bronze|silver|quarantine|runs|snapshots)/", found)
+    is_silver = bool(named) and named[-1].endswith("silver")
     anew = " The latest table can be written anew, too: run merge with rebuild once." if is_silver else ""
     return Damaged(
         f"{table}: {found.rstrip('.')}. A file of the table is missing or broken: put it back from a copy before going on.{anew}"

@@ -21,7 +21,7 @@ from lakelog.latest import silver
 from lakelog.log.tail import true_end
 from lakelog.model.config import SETTINGS, TopicConfig, did_you_mean, parse
 from lakelog.model.log_state import DELETE
-from lakelog.model.names import absolute_root, check_root, check_topic_name
+from lakelog.model.names import absolute_root, check_root, check_topic_name, scheme_of
 from lakelog.model.ordering import OrderingRule
 from lakelog.model.records import Types, declared_type, flat_columns
 from lakelog.native.stores import require_native
@@ -67,6 +67,8 @@ class Lake(LakeQueries, LakeSnapshots, LakeImport):
         clock: Callable[[], int] = system_clock,
     ) -> None:
         session, place = (None, spark) if isinstance(spark, (str, os.PathLike)) and root is None else (spark, root)
+        if isinstance(place, os.PathLike) and scheme_of(os.fspath(place).replace(":/", "://", 1)):
+            raise InvalidRequest(f"{place} lost a / of its address as a path of Python's. Give the root as text: 's3a://bucket/lake'.")
         # A folder, whether it looks like one or not.
         place = os.path.join(os.curdir, os.fspath(place)) if isinstance(place, os.PathLike) else place
         if not isinstance(place, str) or isinstance(session, (str, os.PathLike)):

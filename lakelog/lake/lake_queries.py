@@ -14,7 +14,7 @@ from lakelog.latest import views
 from lakelog.model.point_in_time import At
 from lakelog.native.query import ask
 from lakelog.native.stores import require_native
-from lakelog.native.topic import needs_spark
+from lakelog.native.topic import NativeTopic, needs_spark
 from lakelog.snapshots import point
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class LakeQueries(LakeTopics):
         """
         if engine == "duckdb":
             require_native(self.root)
-            return cast("DataFrame", ask(self.topics(), self._native, query, at))
+            return cast("DataFrame", ask(self.topics(), self._listed_native, query, at))
         if engine != "spark":
             raise InvalidRequest(f"engine={engine!r}: must be one of spark, duckdb.")
         if self._session is None:
@@ -55,6 +55,7 @@ class LakeQueries(LakeTopics):
         known: dict[str, str] = {}
         existing: list[str] = []
         lacking: NotFound | None = None
+        gone: str | None = None
         for name in self.topics():
             if not views.is_named(name, query):
                 existing += views.names(name)
@@ -66,6 +67,7 @@ class LakeQueries(LakeTopics):
                     self._topic(name).require_sound()
             except TopicNotFound:
                 # A topic whose deletion was cut off is still listed.
+                gone = name
                 continue
             except NotFound as error:
                 if at is None:
@@ -85,8 +87,16 @@ class LakeQueries(LakeTopics):
             # Where in the statement that it is a part of tells nothing.
             first = re.sub(r" *\(line \d+, pos \d+\)", "", str(error).strip().splitlines()[0])
             if "TABLE_OR_VIEW_NOT_FOUND" in first:
-                raise views.unknown(first, existing) from error
+                # The view that is not there may be that topic's.
+                raise (views.unknown(first, existing) if gone is None else self._lost(gone)) from error
             raise InvalidRequest(f"The query is wrong: {first}", name="INVALID_QUERY") from error
+
+    def _listed_native(self, name: str) -> NativeTopic:
+        """A topic that is listed, opened without Spark."""
+        try:
+            return self._native(name)
+        except TopicNotFound as error:
+            raise self._lost(name) from error
 
     def _selects(self, name: str, at: At) -> dict[str, str]:
         """A topic's views as SELECTs, by name; a version of silver that cannot be read is not found."""

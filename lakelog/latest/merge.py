@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from lakelog.delta import tables
 from lakelog.errors import Damaged, Refused, VersionMismatch
 from lakelog.latest import evolution, rebuild, upsert
-from lakelog.latest.progress import COUNTS, LogPlace, Progress, progress
+from lakelog.latest.progress import COUNTS, REPAIR, LogPlace, Progress, progress, require_held
 from lakelog.log import bronze
 from lakelog.log.state import require_whole, require_writable
 from lakelog.log.tail import LogEnd, log_end
@@ -17,7 +17,6 @@ from lakelog.model.steps import step_ends
 from lakelog.model.topic_log import TopicLog
 from lakelog.results import Merged
 
-REPAIR = "Run verify with repair: it begins a new epoch at the log's end and computes the latest table anew."
 # Where the log lacks records, a rebuild may not be: another rule could have kept others.
 NOT_WHOLE = (
     " Where the latest table is not as it was left, run verify with repair: it begins with what a snapshot holds, or silver remembers."
@@ -196,12 +195,7 @@ def require_same_log(log: TopicLog, state: Progress, end: LogEnd) -> None:
 
     Cost: one small Spark job where something was appended since the last merge; else none.
     """
-    for index, tail in sorted(end.tails.items()):
-        if tail.end < state.next[index]:
-            raise Damaged(
-                f"{log.name}: silver holds partition {index} up to offset {state.next[index]}, its log ends at {tail.end}: the log lost"
-                f" records. {REPAIR}", expected=state.next[index], actual=tail.end,
-            )  # fmt: skip
+    require_held(log.name, state, end.ends())
     for index, one in other_appends(log, state, end).items():
         raise Damaged(
             f"{log.name}: silver holds partition {index} up to offset {state.next[index]} of the append {one.merged}, but the log holds"

@@ -35,6 +35,7 @@ NOTE, NOTE_MOST = "lakelog.progress", 32_768
 
 
 # What to do where silver cannot be read.
+REPAIR = "Run verify with repair: it begins a new epoch at the log's end and computes the latest table anew."
 REBUILD = "Run verify with repair: it computes the latest table anew."
 
 
@@ -262,3 +263,17 @@ def fingerprint_of(silver: DataFrame) -> DataFrame:
     text = F.concat_ws(" ", "partition", "offset", "epoch", "control")
     texts = F.concat_ws("\n", F.sort_array(F.collect_list(text)))
     return silver.filter(F.col("bucket") == CONTROL_BUCKET).agg(F.sha2(texts, 256).alias("fingerprint"))
+
+
+def require_held(topic: str, state: Progress, ends: Mapping[int, int]) -> None:
+    """Refuse a silver that holds more than the log.
+
+    Raises:
+        Damaged: naming the partition.
+    """
+    for index, end in sorted(ends.items()):
+        if end < state.next[index]:
+            raise Damaged(
+                f"{topic}: silver holds partition {index} up to offset {state.next[index]}, its log ends at {end}: the log lost records. {REPAIR}",
+                expected=state.next[index], actual=end,
+            )  # fmt: skip

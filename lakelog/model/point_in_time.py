@@ -38,7 +38,8 @@ def moment(at: At, *, now: int | None = None) -> int | datetime.datetime | None:
             raise InvalidRequest(f"at={at!r} is neither a version, nor a time like {TIME}, nor a snapshot's name.") from error
     if isinstance(at, datetime.date) and not isinstance(at, datetime.datetime):
         at = datetime.datetime(at.year, at.month, at.day)  # noqa: DTZ001
-    if isinstance(at, bool) or not isinstance(at, (numbers.Integral, datetime.datetime, type(None))):
+    # What is unequal to itself is no time (pandas' NaT).
+    if isinstance(at, bool) or at != at or not isinstance(at, (numbers.Integral, datetime.datetime, type(None))):
         raise InvalidRequest(f"at={at!r} is neither a version (a whole number), nor a time like {TIME}, nor a snapshot's name.")
     if isinstance(at, datetime.datetime) and at.tzinfo is None:
         at = at.replace(tzinfo=datetime.timezone.utc)

@@ -31,6 +31,7 @@ NO_CHECKPOINT = re.compile(r"Invalid Checkpoint: Had a _last_checkpoint hint but
 # Spark shows texts that are no UTF-8, with a sign in place of what cannot be shown.
 NO_TEXT = re.compile(r"(?i)non[- ]UTF-?8|invalid UTF-?8")
 LOST = re.compile(r"[^\s\"'(]+\.parquet|(?<=_delta_log/)\d{20}[\w.-]*")
+FORBIDDEN = re.compile(r"Permission denied|os error 13\b")
 MISSING = re.compile(r"(?i)no such file|not found|NotFound|does not exist")
 
 
@@ -64,8 +65,7 @@ def opened(ref: TableRef, at: int | None) -> DeltaTable:
                 _require_known(ref, at)
             return _settled(ref, at)
         except TableNotFoundError as error:
-            folder = os.path.join(location(ref), "_delta_log")
-            if local_path(ref.path or "") is not None and os.path.isdir(folder) and os.listdir(folder) and at is None:
+            if at is None and _commits(ref):
                 raise Damaged(f"{ref}: its Delta log cannot be read. A file of the table is missing or broken; look at it.") from error
             if at is None:
                 raise NotFound(f"{ref}: there is no Delta table or file of that name.") from error
@@ -76,6 +76,19 @@ def opened(ref: TableRef, at: int | None) -> DeltaTable:
             if NO_CHECKPOINT.search(str(error)):
                 raise _unsupported(ref, "_last_checkpoint in its Delta log names a checkpoint that is not there.") from error
             raise
+
+
+def _commits(ref: TableRef) -> list[str]:
+    """What lies in the Delta log of a table of this machine, if it is there.
+
+    Raises:
+        PermissionError: nobody may look, and so nobody knows.
+    """
+    path = local_path(ref.path or "")
+    try:
+        return os.listdir(os.path.join(path, "_delta_log")) if path is not None else []
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def _settled(ref: TableRef, at: int | None) -> DeltaTable:
@@ -140,8 +153,12 @@ def _translated(error: Exception, ref: TableRef, at: int | None) -> LakelogError
     first = _first(error)
     if first.startswith(("SQL error", "Schema error")):
         return None
-    if isinstance(error, PermissionError):
-        return NotReady(f"{ref}: it cannot be read ({first}). Make it readable for the user who runs this, or name another root.")
+    if isinstance(error, PermissionError) or FORBIDDEN.search(str(error)):
+        file = LOST.search(str(error))
+        what = f"{_within(ref, file[0])}: " if file else ""
+        return NotReady(
+            f"{ref} cannot be read ({what}Permission denied). Make it readable for the user who runs this, or name another root."
+        )
     if NO_TEXT.search(str(error)) or (isinstance(error, DeltaError) and BEYOND.search(first) and not MISSING.search(first)):
         return _unsupported(ref, first)
     if isinstance(error, (DeltaError, OSError, ValueError)) or type(error).__module__.startswith(("deltalake", "pyarrow", "_internal")):
@@ -157,9 +174,12 @@ def _translated(error: Exception, ref: TableRef, at: int | None) -> LakelogError
 def _lost_file(ref: TableRef, said: str) -> str:
     """Which file of the table is missing, by what delta-rs says; empty where it says something else."""
     found = LOST.search(said) if MISSING.search(said) else None
-    # It names files from the root of their store on.
-    place = "/".join((ref.path or "").split("/")[-2:]) + "/"
-    return f"{unquote(found[0]).split(place)[-1]} is missing" if found else ""
+    return f"{_within(ref, found[0])} is missing" if found else ""
+
+
+def _within(ref: TableRef, file: str) -> str:
+    """A file of the table by its path below it; delta-rs names files from the root of their store on."""
+    return unquote(file).split("/".join((ref.path or "").split("/")[-2:]) + "/")[-1]
 
 
 def _unsupported(ref: TableRef, why: str) -> NotReady:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 # DuckDB's types of which Arrow or Python has no such values.
 AS_TEXT = ("INTERVAL", "TIME WITH TIME ZONE", "BIT", "BIGNUM", "VARINT")
+OFFSET = re.compile(r"(?i)(?<![\"'\w])offset(?![\"'\w])")
 # How EXPLAIN is to explain, in DuckDB's dialect.
 HOW = re.compile(r"\(\s*(?:ANALYZE|FORMAT)\b[\w\s,]*\)", re.IGNORECASE)
 
@@ -63,7 +64,7 @@ def ask(topics: Sequence[str], opened: Callable[[str], NativeTopic], query: str,
     known = connection()
     _, word = begun(query)
     existing: list[str] = []
-    found, lacking = False, None
+    found, lacking, gone = False, None, None
     for name in topics:
         said = [view for view in views.names(name) if re.search(rf"(?i)(?<!\w){view}(?!\w)", query)]
         try:
@@ -73,8 +74,9 @@ def ask(topics: Sequence[str], opened: Callable[[str], NativeTopic], query: str,
             elif said:
                 register(known, opened(name), at, said)
                 found = True
-        except TopicNotFound:
+        except TopicNotFound as error:
             # A topic whose deletion was cut off is still listed.
+            gone = error if said else gone
             continue
         except NotFound as error:
             if at is None and said:
@@ -88,7 +90,11 @@ def ask(topics: Sequence[str], opened: Callable[[str], NativeTopic], query: str,
         existing += views.names(name)
     if lacking is not None and not found:
         raise lacking
-    return asked(known, query, existing)
+    try:
+        return asked(known, query, existing)
+    except NotFound as error:
+        # The view that is not there is that topic's.
+        raise gone or error from error
 
 
 def register(known: duckdb.DuckDBPyConnection, topic: NativeTopic, at: At, names: Sequence[str], *, empty: bool = False) -> None:
@@ -178,6 +184,16 @@ def _told(rows: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
     return rows.project(", ".join(f'{one} AS "{name}"' for one, name in zip(shown, names, strict=True)))
 
 
+def _is_about_offset(query: str) -> bool:
+    """Whether a query that cannot be parsed can, once the word offset in it is quoted."""
+    import duckdb
+
+    try:
+        return len(duckdb.extract_statements(OFFSET.sub('"offset"', query))) == 1
+    except duckdb.Error:
+        return False
+
+
 @contextlib.contextmanager
 def door(existing: Sequence[str], query: str = "") -> Iterator[None]:
     """Turn what DuckDB says of a user's query into lakelog's errors."""
@@ -193,11 +209,11 @@ def door(existing: Sequence[str], query: str = "") -> Iterator[None]:
         first = str(error).strip().splitlines()[0]
         if re.match(r"Catalog Error: Table with name", first):
             # DuckDB proposes tables of its own.
-            raise views.unknown(first.split("! Did you mean")[0].rstrip("!") + ".", existing) from error
+            raise views.unknown(re.split(r"[!.]* ?Did you mean", first)[0].rstrip("!.") + ".", existing) from error
         raise InvalidRequest(f"The query is wrong: {first}", name="INVALID_QUERY") from error
     except duckdb.Error as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         near = next((f" {line.strip()}." for line in lines[1:] if line.startswith("Candidate bindings")), "")
-        if isinstance(error, duckdb.ParserException) and re.search(r'(?i)(?<!["\w])offset(?!["\w])', query):
-            near = ' A column of that name needs quotes in DuckDB: "offset".'
+        if isinstance(error, duckdb.ParserException) and _is_about_offset(query):
+            near = '. A column called offset needs quotes in DuckDB: "offset".'
         raise InvalidRequest(f"The query is wrong: {lines[0]}{near}", name="INVALID_QUERY") from error

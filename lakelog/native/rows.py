@@ -146,6 +146,9 @@ class Record(tuple):  # type: ignore[type-arg]
             raise AttributeError(name)
         return self[name]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Record, (tuple(self), list(self.names))
+
     def asDict(self) -> dict[str, Any]:
         """The row's values by name."""
         return dict(zip(self.names, self, strict=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Mapping
 
 from lakelog.delta.object_store import S3_SCHEMES, native_options
@@ -22,12 +23,14 @@ _s3_writer = [UNKNOWN_WRITER]
 
 
 def why_not(root: str) -> str:
-    """Why a root cannot be read without Spark; empty where it can. Looks at no file."""
+    """Why a root cannot be read without Spark; empty where it can. Looks at no file but links."""
     if "/" not in root:
         return "a catalog is known to Spark alone"
     if scheme_of(root) not in SCHEMES:
         return f"delta-rs does not know {scheme_of(root)}://"
-    wrong = next((one for one in UNREADABLE if local_path(root) is not None and one in root), None)
+    path = local_path(root)
+    # It follows links before it takes a folder for an address.
+    wrong = next((one for one in UNREADABLE if path is not None and one in f"{path} {os.path.realpath(path)}"), None)
     if wrong is not None:
         return f"delta-rs takes {wrong} in the name of a folder for part of an address"
     missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]

@@ -71,13 +71,18 @@ class Table:
             return sum(int(one or 0) for one in self._opened.get_add_actions(flatten=True)["size_bytes"].to_pylist())
 
     def lost_files(self) -> list[str]:
-        """The files of data that this version consists of and that are gone, on this machine; of tables elsewhere none is known. Looks at each."""
+        """What is wrong with the files of data that this version consists of, on this machine; of tables elsewhere nothing is known. Looks at each.
+
+        Raises:
+            NotReady: they may not be looked at.
+        """
         path = local_path(self.ref.path or "")
         if path is None:
             return []
         with door(self.ref, self.at):
-            names = self._opened.get_add_actions(flatten=True)["path"].to_pylist()
-        return [name for name in names if not os.path.exists(os.path.join(path, unquote(name)))]
+            found = self._opened.get_add_actions(flatten=True)
+            files = zip(*(found[name].to_pylist() for name in ("path", "size_bytes")), strict=True)
+            return [wrong for name, size in files if (wrong := _wrong(path, unquote(name), size))]
 
     def places(self) -> list[tuple[int, int, int, int]]:
         """(partition, least offset, rows, octets) of each file of records, in that order; one that tells no offset begins at 0.
@@ -142,6 +147,15 @@ class Table:
             when = os.stat(os.path.join(folder, name)).st_mtime_ns // 1_000_000
             times.append((int(name[:20]), max(when, times[-1][1] + 1) if times else when))
         return times
+
+
+def _wrong(folder: str, name: str, size: int) -> str:
+    """What is wrong with a data file, as far as its size tells."""
+    try:
+        have = os.stat(os.path.join(folder, name)).st_size
+    except (FileNotFoundError, NotADirectoryError):
+        return f"{name} is missing"
+    return "" if have == size else f"{name} is broken: it has {have} octets of {size}"
 
 
 def properties(ref: TableRef) -> dict[str, str] | None:

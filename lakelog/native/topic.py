@@ -13,6 +13,7 @@ from lakelog.delta.table_properties import IDENTITY, PREFIX
 from lakelog.errors import NotReady, TopicNotFound
 from lakelog.formats.arrow import as_pandas, as_polars
 from lakelog.latest import views
+from lakelog.latest.progress import require_held
 from lakelog.latest.status import status_of
 from lakelog.model import config, kinds
 from lakelog.model.config import TopicConfig
@@ -224,14 +225,16 @@ class NativeTopic:
         latest.progress(latest.opened(self.silver))
 
     def require_whole(self) -> None:
-        """Raise `Damaged` where a table is not as lakelog left it, or a file of its data is gone. Cost: on this machine each file is looked for."""
+        """Raise `Damaged` where a table is not as lakelog left it, or a file of its data is gone. Cost: on this machine each file is looked at."""
         silver = latest.opened(self.silver)
-        latest.progress(silver)
-        for table in (Table(self.bronze), silver):
+        held = latest.progress(silver)
+        bronze = Table(self.bronze)
+        for table in (bronze, silver):
             lost = table.lost_files()
             if lost:
-                more = f", and {len(lost) - 1} more are" if len(lost) > 1 else " is"
-                raise damaged(table.ref, f"{lost[0]}{more} missing")
+                more = f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""
+                raise damaged(table.ref, f"{lost[0]}{more}")
+        require_held(self.name, held, log.log_end(bronze, self.partitions).ends())
 
     # ---- what the verbs share ----
 

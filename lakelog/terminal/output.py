@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from lakelog.errors import InvalidRequest, NotReady
+from lakelog.errors import InvalidRequest, LakelogError
 from lakelog.model.config import did_you_mean
 
 if TYPE_CHECKING:
@@ -31,16 +31,19 @@ def check_form(form: str) -> None:
 
 
 def say(text: str) -> None:
-    """One line of talk, on stderr."""
-    sys.stderr.write(text + "\n")
-    sys.stderr.flush()
+    """One line of talk, on stderr; where that takes none, the command goes on, and ends with its own code."""
+    try:
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+    except OSError:
+        sys.stderr = open(os.devnull, "w")
 
 
 def line(text: str) -> None:
     """One line of data, on stdout.
 
     Raises:
-        NotReady: stdout takes no more, such as a file on a full disk.
+        LakelogError: stdout takes no more, such as a file on a full disk (OUTPUT_NOT_WRITTEN, exit 1: what was to be written is written).
     """
     try:
         sys.stdout.write(text + "\n")
@@ -62,7 +65,10 @@ def _untaken(error: OSError) -> Exception:
         return error
     # What is still in its buffer would be tried again at the end of the process.
     sys.stdout = open(os.devnull, "w")
-    return NotReady(f"The answer could not be written to standard output: {error.strerror}.")
+    return LakelogError(
+        f"The answer could not be written to standard output: {error.strerror}. What the command did until then is done.",
+        name="OUTPUT_NOT_WRITTEN",
+    )
 
 
 def document(content: Mapping[str, Any]) -> None:

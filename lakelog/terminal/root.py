@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lakelog.delta.prerequisites import missing_connector
+from lakelog.delta.table_properties import PREFIX
 from lakelog.errors import InvalidConfig, InvalidRequest, LakelogError, NotFound, NotReady, TopicNotFound
 from lakelog.model.config import did_you_mean
 from lakelog.model.names import check_root, local_path, scheme_of
@@ -34,7 +36,7 @@ def problem(settings: Settings, *, spark: bool = True) -> LakelogError | None:
     if missing:
         return NotReady(f"{root}: {missing}")
     folder = local(settings)
-    if folder is not None and folder.exists() and not folder.is_dir():
+    if folder is not None and os.path.exists(folder) and not os.path.isdir(folder):
         return InvalidRequest(f"{root} is a file. The root of a lake is a folder: name another one.", name="NOT_A_LAKE")
     return None
 
@@ -67,7 +69,7 @@ def require(settings: Settings, topics: Sequence[str] = (), *, creating: bool = 
             return
         raise NotFound(f"{root} {no_lake(folder)}", name="NOT_A_LAKE")
     for name in topics:
-        if not (folder / name / "bronze" / "_delta_log").is_dir():
+        if not _is_folder(folder / name / "bronze" / "_delta_log"):
             _require_unlisted(settings, name)
             existing = sorted(there(folder))
             hint = f"{did_you_mean(name, existing)} Topics: {', '.join(existing) or 'none'}."
@@ -89,17 +91,34 @@ def local(settings: Settings) -> Path | None:
 
 
 def is_lake(folder: Path) -> bool:
-    """Whether a folder holds a lake."""
-    return (folder / "_lakelog" / "runs" / "_delta_log").is_dir()
+    """Whether a folder holds a lake.
+
+    Raises:
+        NotReady: nobody may look.
+    """
+    return _is_folder(folder / "_lakelog" / "runs" / "_delta_log")
+
+
+def _is_folder(place: Path) -> bool:
+    try:
+        return stat.S_ISDIR(os.stat(place).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise NotReady(
+            f"{place} cannot be looked at ({error.strerror}). Make it readable for the user who runs this, or name another root."
+        ) from error
 
 
 def no_lake(folder: Path) -> str:
     """Why a folder is no lake, and what to do: it is not there, has lost what makes it one, or another one is meant."""
-    if not folder.exists():
+    if not os.path.exists(folder):
         return "is not a lake: there is no such folder. create_topic makes it one."
-    topics = sorted(there(folder))
+    topics = sorted(name for name in there(folder) if _is_topic(folder / name))
     if topics:
-        return f"is not a lake any more: it holds {topics[0]}/bronze, but not _lakelog, which lists its topics. Put that back from a copy."
+        return (
+            f"is not a lake any more: it holds the topic {topics[0]}, but not _lakelog/runs, which lists topics. Put that back from a copy."
+        )
     inside = sorted(one.name for one in _entries(folder) if is_lake(one))
     if inside:
         return f"is not a lake; {inside[0]} in it is one: name {folder / inside[0]}"
@@ -113,8 +132,16 @@ def no_lake(folder: Path) -> str:
 def there(folder: Path) -> Iterator[str]:
     """The topics under a folder."""
     for entry in _entries(folder):
-        if (entry / "bronze" / "_delta_log").is_dir():
+        if _is_folder(entry / "bronze" / "_delta_log"):
             yield entry.name
+
+
+def _is_topic(folder: Path) -> bool:
+    """Whether a folder's bronze is a topic's log, by what its first commit says."""
+    try:
+        return PREFIX in (folder / "bronze" / "_delta_log" / f"{0:020}.json").read_text(errors="replace")
+    except OSError:
+        return False
 
 
 def _entries(folder: Path) -> list[Path]:

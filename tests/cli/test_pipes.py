@@ -80,5 +80,20 @@ def test_a_full_disk_under_stdout_is_told(options: list[str], tmp_path: Path) ->
     with open("/dev/full", "w") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(REPOSITORY)}, check=False)
     assert (done.returncode, done.stderr.decode()) == (
-        2, "Error (NOT_READY): The answer could not be written to standard output: No space left on device.\n",
+        1, "Error (OUTPUT_NOT_WRITTEN): The answer could not be written to standard output: No space left on device. What the command did until"
+        " then is done.\n",
     )  # fmt: skip
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs the device /dev/full")
+@pytest.mark.parametrize(
+    ("command", "code"), [(["latest", "nope"], 5), (["--root", "/nowhere/lake", "topic", "list"], 5), ([*MANY, "table"], 0)]
+)
+def test_a_full_disk_under_stderr_changes_no_code(command: list[str], code: int, tmp_path: Path) -> None:
+    empty(tmp_path / "lake")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "lakelog.cli.main", "--root", str(tmp_path / "lake"), *command],
+            stdout=subprocess.PIPE, stderr=full, env={**os.environ, "PYTHONPATH": str(REPOSITORY)}, check=False,
+        )  # fmt: skip
+    assert done.returncode == code

@@ -156,11 +156,11 @@ def test_a_script_that_fails_names_the_line(cli: Callable[..., Answer], tmp_path
 
 def test_a_script_may_begin_with_a_byte_order_mark_and_help_is_no_comment(cli: Callable[..., Answer], tmp_path: Path) -> None:
     (tmp_path / "lake").mkdir()
-    for line in ("\ufeffhelp", "--help", "  -h", "help;"):
+    for line in ("\ufeffhelp", "--help", "  -h", "help;", "-h;", "--help ;"):
         answer = cli(f"--root {tmp_path}/lake shell", stdin=f"{line}\n")
         assert (answer.code, answer.out.count("A verb of the command line")) == (0, 1), line
         assert "Verbs: append check clean commit " in answer.out
-    assert "Usage: lakelog latest" in cli(f"--root {tmp_path}/lake shell", stdin="help latest\n").out
+    assert "Usage: lakelog latest" in cli(f"--root {tmp_path}/lake shell", stdin="help LATEST\n").out
     assert cli("help latest").out == cli("latest --help").out != ""
 
 

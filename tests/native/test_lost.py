@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow
 import pytest
+from deltalake import write_deltalake
 
 from lakelog import Damaged, Lake, TopicNotFound
+from lakelog.delta.errors import damaged
+from lakelog.model.names import TableRef
+from tests.cli.test_roots import NO_SPARK
 from tests.conftest import Answer
-from tests.native.damages import data_files
+from tests.native.damages import commits, data_files
 from tests.native.test_native import root  # noqa: F401
+from tests.races.processes import REPOSITORY
 
 Cli = Callable[..., Answer]
 
@@ -46,6 +57,10 @@ def test_a_topic_whose_log_is_gone_is_named_by_every_command(lake: Path, cli: Cl
         assert answer.code == 5, (command, answer)
         assert "Error (UNKNOWN_TOPIC): The topic orders is listed in " in answer.err, command
         assert "Put it back from a copy, or take it off the list: `lakelog topic delete`." in answer.err, command
+    for query in ("SELECT * FROM orders", "DESCRIBE orders_log"):
+        answer = cli(["--root", str(lake), "sql", "--engine", "duckdb", query])
+        assert (answer.code, "(UNKNOWN_TOPIC): The topic orders is listed in " in answer.err) == (5, True), answer
+    assert cli(["--root", str(lake), "sql", "--engine", "duckdb", "SELECT orders.a FROM (SELECT 1 AS a) orders"]).code == 0
     for command in ("status", "lag"):
         (entry,) = json.loads(cli(f"--root {lake} {command} --json").out)["topics"]
         assert (entry["topic"], entry["error"]) == ("orders", "UNKNOWN_TOPIC")
@@ -73,6 +88,59 @@ def test_a_data_file_that_is_gone_is_named_with_what_to_do(lake: Path, table: st
     assert state == "fail" and lost.name in told and remedy in told
 
 
+def test_a_broken_file_and_a_log_that_ends_too_early_are_found(lake: Path, cli: Cli) -> None:
+    (broken,) = [file for file in data_files(lake / "orders" / "silver") if "=-" not in file.parent.name][:1]
+    whole = broken.read_bytes()
+    broken.write_bytes(whole[:-1])
+    state, told = checks(cli, lake)["topic orders"]
+    assert (state, f"{broken.name} is broken: it has {len(whole) - 1} octets of {len(whole)}" in told) == ("fail", True), told
+    broken.write_bytes(whole)
+    assert checks(cli, lake)["topics"][0] == "ok"
+    # The append that the latest table holds, and the one after it.
+    for file in commits(lake / "orders" / "bronze")[1:]:
+        file.unlink()
+    state, told = checks(cli, Path(f"file://{lake}"))["topic orders"]
+    assert (state, "its log ends at 0: the log lost records. Run `lakelog verify orders --repair`" in told) == ("fail", True), told
+
+
+def test_a_damaged_topic_hides_no_other_from_lag(lake: Path, cli: Cli) -> None:
+    commits(lake / "orders" / "bronze")[0].write_text("{")
+    for command in ("lag", "status"):
+        answer = cli(f"--root {lake} {command} --json")
+        assert (answer.code, [one["error"] for one in json.loads(answer.out)["topics"]]) == (70, ["DAMAGED"])
+
+
+@pytest.fixture
+def readable(root: str) -> Iterator[Path]:  # noqa: F811
+    """A copy that everybody may read."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        os.chmod(folder, 0o755)
+        yield Path(shutil.copytree(root, Path(folder, "lake")))
+
+
+@pytest.mark.parametrize(
+    "closed", ["", "_lakelog", "orders", "orders/bronze", "orders/silver", "orders/silver/_delta_log", "orders/silver/bucket=0"]
+)
+def test_what_nobody_may_look_at_is_not_told_as_lost(closed: str, readable: Path) -> None:
+    (readable / closed).chmod(0)
+    other = ["nobody"] if os.geteuid() == 0 else []
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "LAKELOG_CACHE": str(readable.parent)}
+    for command in ("doctor", "latest orders", "status", "lag", "topic list"):
+        answer = subprocess.run(
+            [sys.executable, "-c", NO_SPARK, *other, *command.split(), "--root", str(readable)],
+            cwd="/", env=environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        told = answer.stdout + answer.stderr
+        assert not re.search("UNEXPECTED|Traceback|is missing|DAMAGED|topic delete|--rebuild", told), (command, told)
+        if command == "doctor":
+            assert "Permission denied" in told
+            continue
+        # These two look elsewhere.
+        needless = (command == "topic list" and closed.startswith("orders")) or (command == "lag" and "silver" in closed)
+        assert (answer.returncode, "Permission denied" in told) == ((0, False) if needless else (2, True)), (command, told)
+    (readable / closed).chmod(0o755)
+
+
 def test_a_folder_that_is_no_lake_says_what_is_missing(lake: Path, cli: Cli) -> None:
     for folder, says in (
         (lake / "nowhere", "is not a lake: there is no such folder. `lakelog topic create` makes it one."),
@@ -82,6 +150,19 @@ def test_a_folder_that_is_no_lake_says_what_is_missing(lake: Path, cli: Cli) -> 
         answer = cli(f"--root {folder} topic list")
         assert (answer.code, answer.err) == (5, f"Error (NOT_A_LAKE): {folder} {says}\n")
     assert checks(cli, lake.parent)["root"] == ("fail", f"{lake.parent} is not a lake; lake in it is one: name {lake}. ")
-    shutil.rmtree(lake / "_lakelog")
+    shutil.rmtree(lake / "_lakelog" / "runs")
     answer = cli(f"--root {lake} topic list")
-    assert (answer.code, f"{lake} is not a lake any more: it holds orders/bronze, but not _lakelog" in answer.err) == (5, True)
+    assert (answer.code, f"{lake} is not a lake any more: it holds the topic orders, but not _lakelog/runs" in answer.err) == (5, True)
+    write_deltalake(str(lake.parent / "medallion" / "sales" / "bronze"), pyarrow.table({"n": [1]}))
+    answer = cli(f"--root {lake.parent / 'medallion'} topic list")
+    assert "medallion is not a lake, and not empty. Name the root of a lake, or a new or empty folder." in answer.err
+
+
+def test_the_remedy_is_told_by_the_table_and_not_by_the_name_of_a_folder() -> None:
+    for table, found, advised in (
+        (TableRef.of("/data/silver/lake", "t", "bronze"), "/data/silver/lake/t/bronze/x.parquet is missing", False),
+        (TableRef.of("main.silver", "t", "silver"), "x", True), (TableRef.of("/lake", "silver", "bronze"), "x", False),
+        ("quicksilver", "/lake/quicksilver/bronze/x.parquet is missing", False), ("/data/silver", "x", False),
+        ("orders", "/data/bronze/orders/silver/bucket=0/x.parquet is missing", True),
+    ):  # fmt: skip
+        assert ("run merge with rebuild once" in str(damaged(table, found))) is advised, table

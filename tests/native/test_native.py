@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas
 import psutil
 import pytest
 from deltalake import DeltaTable
@@ -117,8 +118,11 @@ def test_a_lake_is_opened_at_a_path_of_python_and_asked_at_whatever_is_a_point(r
     for place in (Path(root), Path("lake")):
         assert Lake(place).root == root
         assert Lake(None, place).topics() == ["orders"]
+    for lost in (Path("s3://bucket/lake"), Path("file:///lake"), Path("dbfs:/mnt/lake")):
+        with pytest.raises(InvalidRequest, match="lost a / of its address"):
+            Lake(lost)
     topic = Lake(root).topic("orders")
-    for wrong in (1.5, True, [1], object()):
+    for wrong in (1.5, True, [1], object(), pandas.NaT):
         with pytest.raises(InvalidRequest, match="neither a version .a whole number., nor a time like"):
             topic.latest(at=wrong)  # type: ignore[arg-type]
     with pytest.raises(NotFound, match="there is nothing to read at 2020-01-02T00:00:00"):
@@ -217,9 +221,12 @@ def test_sql_in_duckdb(cli: Callable[..., Answer], root: str) -> None:
         assert refused.code in (2, 5), refused
         assert f"({name})" in refused.err
     assert "does not exist. Did you mean orders? Views: orders, orders_deleted, orders_log." in asked("SELECT * FROM order_s").err
-    assert 'needs quotes in DuckDB: "offset"' in asked("SELECT offset FROM orders_log").err
+    assert 'near "FROM". A column called offset needs quotes in DuckDB: "offset".' in asked("SELECT offset FROM orders_log").err
+    for wrong in ("SELECT 'offset' FROM orders WHER x", "SELECT 1 LIMIT 1 OFFSET", "SELECT 1 OFFSET 1 LIMIT 2 3"):
+        assert "needs quotes" not in asked(wrong).err, wrong
+    assert "does not exist. Views: orders" in asked("SELECT * FROM x.y.z").err
     assert asked("-", "--format", "csv").code == 2
-    assert cli(["--root", root, "sql", "--engine", "duckdb", "-", "--format", "csv"], stdin="SELECT 1 AS a\n").out == "a\n1\n"
+    assert cli(["--root", root, "sql", "--engine", "duckdb", "-", "--format", "csv"], stdin="\ufeffSELECT 1 AS a\n").out == "a\n1\n"
     plan = asked("EXPLAIN SELECT id FROM orders WHERE id > 1").out
     assert plan.count("\n") > 5 and "\\n" not in plan
     assert cli(["--root", root, "sql", "--engine", "duckdb", "SELECT '\udcff'"]).err.startswith(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
+import pickle
 from collections.abc import Iterator
 from typing import Any
 
@@ -39,6 +41,12 @@ def test_a_limit_is_a_whole_number_of_rows() -> None:
     for wrong in (-1, 1.5, True, "1 OFFSET 2"):
         with pytest.raises(InvalidRequest, match="a whole number of rows, 0 or more"):
             rows.limit(wrong)  # type: ignore[arg-type]
+
+
+def test_a_row_can_be_copied_and_sent_to_another_process() -> None:
+    (row,) = asked(connection(), "SELECT 1 AS a, {'b': 2} AS s", ()).collect()
+    for again in (copy.copy(row), copy.deepcopy(row), pickle.loads(pickle.dumps(row))):
+        assert (again, again.a, again["s"].b, again.asDict()) == (row, 1, 2, row.asDict())
 
 
 def test_nanoseconds_are_cut_off() -> None:

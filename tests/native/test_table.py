@@ -141,6 +141,12 @@ def test_how_much_lies_within_thousands_of_spans(tmp_path: Path) -> None:
     assert found == {name: (len(times), round(min(times).timestamp() * 1000)) for name, times in wanted.items()}
 
 
+def test_what_a_link_stands_for_counts(tmp_path: Path) -> None:
+    (tmp_path / "a%20b").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "a%20b")
+    assert why_not(str(tmp_path / "link")).startswith("delta-rs takes % in the name of a folder")
+
+
 @pytest.mark.parametrize("sign", ["#", "?", "%20", "\\"])
 def test_folders_whose_names_delta_rs_reads_otherwise_are_left_to_spark(sign: str) -> None:
     assert why_not(f"/lakes/a{sign}b").startswith(f"delta-rs takes {sign[0]} in the name of a folder")
