@@ -122,7 +122,8 @@ def _require_known(ref: TableRef, version: int) -> None:
     else:
         newest = commits.newest_version(folder) if os.path.isdir(folder) else None
     if newest is not None and version > newest:
-        raise no_version(ref, version, None if folder is None else (commits.oldest(folder), newest))
+        # Spark does not look for a number that no version can have.
+        raise no_version(ref, version, None if folder is None or version >= 1 << 63 else (commits.oldest(folder), newest))
 
 
 def _is_there(ref: TableRef) -> bool:

@@ -65,8 +65,9 @@ def test_commits_are_told_by_the_names_of_their_files(ref: TableRef) -> None:
 @pytest.mark.parametrize("version", [4, 1_795_725_600, 2**70])
 def test_a_version_beyond_the_newest_is_refused_at_once(ref: TableRef, version: int) -> None:
     """A time in seconds, say. delta-rs looked for all those before it."""
-    with pytest.raises(NotFound, match=f"there is no version {version}. Its versions are 0 to 3.") as refused:
+    with pytest.raises(NotFound, match=f"there is no version {version}.") as refused:
         Table(ref, version)
+    assert (" Its versions are 0 to 3." in str(refused.value)) == (version < 1 << 63), "as through Spark"
     assert ("A time is written 2026-" in str(refused.value)) == (version > 4)
 
 
