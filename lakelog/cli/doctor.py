@@ -62,12 +62,17 @@ def examine(settings: Callable[[], Settings], *, spark: bool = False) -> list[Ch
     try:
         checks += lake(given)
     except LakelogError as error:
-        found, _, todo = str(error).partition(". ")
-        checks.append(Check("root", "fail", found, todo))
+        checks.append(_failed("root", error))
     if spark:
         broken = [check.name for check in checks if check.state == "fail"]
         checks.append(Check("spark", "fail", f"not tried: {', '.join(broken)} first", "See above.") if broken else try_spark(given))
     return checks
+
+
+def _failed(name: str, error: LakelogError, topic: str | None = None) -> Check:
+    """An error as a finding: its first sentence is what was found, the others are what to do."""
+    found, _, todo = str(in_cli(error, topic)).partition(". ")
+    return Check(name, "fail", found, todo)
 
 
 def report(checks: Sequence[Check], *, as_json: bool) -> None:
@@ -92,8 +97,7 @@ def java() -> Check:
     try:
         major = prerequisites.check_java()
     except NotReady as error:
-        found, _, todo = str(error).partition(". ")
-        return Check("java", "fail", found, todo)
+        return _failed("java", error)
     return Check("java", "ok", f"{major} ({prerequisites.java_command()})")
 
 
@@ -159,8 +163,7 @@ def lake(settings: Settings) -> Iterator[Check]:
         yield Check("two writers", "warn", why, todo) if why else Check("two writers", "ok", store)
     wrong = place.problem(settings)
     if wrong is not None:
-        found, _, todo = str(wrong).partition(". ")
-        yield Check("root", "fail", found, todo)
+        yield _failed("root", wrong)
         return
     folder = place.local(settings)
     if folder is None:
@@ -174,8 +177,7 @@ def lake(settings: Settings) -> Iterator[Check]:
     elif not any(folder.iterdir()):
         yield Check("root", "ok", f"{root} is empty; `lakelog topic create` makes it a lake")
     else:
-        found, _, todo = f"{root} {in_cli(NotFound(place.no_lake(folder)), None)}".partition(". ")
-        yield Check("root", "fail", found, todo)
+        yield _failed("root", NotFound(f"{root} {place.no_lake(folder)}"))
     refused = place.read_only(folder)
     if refused:
         yield Check("writable", "fail", refused.removesuffix(f". {place.NOT_WRITABLE}"), place.NOT_WRITABLE)
@@ -190,22 +192,17 @@ def topics(settings: Settings) -> Iterator[Check]:
         opened = settings.open_native()
         names = opened.topics()
     except LakelogError as error:
-        found, _, todo = str(in_cli(error, None)).partition(". ")
-        yield Check("topics", "fail", found, todo)
+        yield _failed("topics", error)
         return
-    wrong = 0
+    wrong = []
     for name in names:
         try:
             topic: Any = opened.topic(name)
             topic.require_whole()
         except LakelogError as error:
-            if error.name == UNSUPPORTED_FEATURE:
-                continue
-            wrong += 1
-            found, _, todo = str(in_cli(error, name)).partition(". ")
-            yield Check(f"topic {name}", "fail", found, todo)
-    if not wrong:
-        yield Check("topics", "ok", output.count(len(names), "topic"))
+            if error.name != UNSUPPORTED_FEATURE:
+                wrong.append(_failed(f"topic {name}", error, name))
+    yield from wrong or [Check("topics", "ok", output.count(len(names), "topic"))]
 
 
 def disk(root: Path) -> Check:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakelog.errors import UNSUPPORTED_FEATURE, InvalidRequest, LakelogError, TopicNotFound
+from lakelog.errors import InvalidRequest
 from lakelog.terminal import output, standing, told
 from lakelog.terminal.context import Call, Engine, Form, Limit, Name, verb
-from lakelog.terminal.words import in_cli
 
 if TYPE_CHECKING:
     from lakelog.reader_results import Committed, Lag, Position
@@ -141,16 +140,11 @@ def lag(
 ) -> None:
     """Show how far registered groups of readers are behind the log's end."""
     lake = call.reading(topic or (), engine)
-    found: list[Lag] = []
-    unknown: list[standing.Unknown] = []
-    for name in topic or lake.topics():
-        try:
-            found.append(lake.topic(name).lag(cleaning=cleaning))
-        except LakelogError as error:
-            if topic or (error.name == UNSUPPORTED_FEATURE and engine == "auto"):
-                raise
-            if not isinstance(error, TopicNotFound) or name in lake.topics():
-                unknown.append(standing.Unknown(name, in_cli(error, name)))
+    answers = standing.of_each(lake, topic or (), lambda one: one.lag(cleaning=cleaning), engine)
+    found = [one for one in answers if not isinstance(one, standing.Unknown)]
+    unknown = [one for one in answers if isinstance(one, standing.Unknown)]
+    if topic and unknown:
+        raise unknown[0].error
     if call.json:
         output.document({"root": lake.root, "topics": [*(one.to_dict() for one in found), *(one.to_dict() for one in unknown)]})
     else:
@@ -160,7 +154,7 @@ def lag(
             if one.cleaning is not None:
                 output.line(f"{one.topic}: {standing.cleaning(one.cleaning)}.")
         for lost in unknown:
-            output.say(f"Error ({lost.error.name}): {' '.join(str(lost.error).split())}")
+            output.say_error(lost.error.name, lost.error)
     if unknown:
         raise typer.Exit(unknown[0].error.exit_code)
 

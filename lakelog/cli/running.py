@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakelog.errors import UNSUPPORTED_FEATURE, LakelogError, TopicNotFound
+from lakelog.errors import LakelogError
 from lakelog.terminal import output, standing, told
 from lakelog.terminal.context import Call, Engine, Name, verb
 from lakelog.terminal.failure import failure
@@ -137,7 +137,7 @@ def _told(call: Call, made: Run) -> None:
     if isinstance(made.recorded, str) and made.steps:
         output.say(f"Warning: the run was not recorded in {made.root}: {made.recorded}")
     if made.error is not None:
-        output.say(f"Error ({made.error['error']}): {' '.join(str(made.error['message']).split())}")
+        output.say_error(made.error["error"], made.error["message"])
         raise typer.Exit(made.exit_code)
 
 
@@ -182,19 +182,7 @@ def status(
         report_files.require_writable("--html", html)
         charts.require()
     lake = call.reading(topic or (), engine)
-    found: list[Any] = []
-    for name in topic or lake.topics():
-        try:
-            found.append(lake.topic(name).status())
-        except TopicNotFound as error:
-            if topic:
-                raise
-            if name in lake.topics():
-                found.append(standing.Unknown(name, in_cli(error, name)))
-        except LakelogError as error:
-            if error.name == UNSUPPORTED_FEATURE and engine == "auto":
-                raise
-            found.append(standing.Unknown(name, in_cli(error, name)))
+    found = standing.of_each(lake, topic or (), lambda one: one.status(), engine)
     if html is not None:
         _page(lake, found, html)
     if call.json:

@@ -70,7 +70,7 @@ class Table:
         with door(self.ref, self.at):
             return sum(int(one or 0) for one in self._opened.get_add_actions(flatten=True)["size_bytes"].to_pylist())
 
-    def lost_files(self) -> list[str]:
+    def broken_files(self) -> list[str]:
         """What is wrong with the files of data that this version consists of, on this machine; of tables elsewhere nothing is known. Looks at each.
 
         Raises:

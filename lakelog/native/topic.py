@@ -230,10 +230,10 @@ class NativeTopic:
         held = latest.progress(silver)
         bronze = Table(self.bronze)
         for table in (bronze, silver):
-            lost = table.lost_files()
-            if lost:
-                more = f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""
-                raise damaged(table.ref, f"{lost[0]}{more}")
+            broken = table.broken_files()
+            if broken:
+                more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
+                raise damaged(table.ref, f"{broken[0]}{more}")
         require_held(self.name, held, log.log_end(bronze, self.partitions).ends())
 
     # ---- what the verbs share ----

@@ -39,6 +39,11 @@ def say(text: str) -> None:
         sys.stderr = open(os.devnull, "w")
 
 
+def say_error(name: str, message: object) -> None:
+    """An error as the command line tells it: one line, on stderr."""
+    say(f"Error ({name}): {' '.join(str(message).split())}")
+
+
 def line(text: str) -> None:
     """One line of data, on stdout.
 

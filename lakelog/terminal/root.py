@@ -158,11 +158,14 @@ def _require_unlisted(settings: Settings, name: str) -> None:
     Raises:
         TopicNotFound: as `Lake.topic` does.
     """
-    listed = False
+    if why_not_here(settings):
+        return
+    lake = settings.open_native()
+    listed: list[str] = []
     with contextlib.suppress(LakelogError):
-        listed = not why_not_here(settings) and name in settings.open_native().topics()
-    if listed:
-        settings.open_native().topic(name)
+        listed = lake.topics()
+    if name in listed:
+        lake.topic(name)
 
 
 def read_only(folder: Path) -> str:

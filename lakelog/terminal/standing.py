@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from lakelog.errors import LakelogError
+from lakelog.errors import UNSUPPORTED_FEATURE, LakelogError, TopicNotFound
 from lakelog.terminal import output
+from lakelog.terminal.words import in_cli
 
 if TYPE_CHECKING:
+    from lakelog.lake.lake import Lake
     from lakelog.status_results import CleaningStatus, TopicStatus
+    from lakelog.topic import Topic
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,31 @@ class Unknown:
         return {"topic": self.topic, **self.error.to_dict()}
 
 
+def of_each(lake: Lake, named: Sequence[str], ask: Callable[[Topic], Answer], engine: str) -> list[Answer | Unknown]:
+    """What each topic answers; where none is named, of every topic of the lake, and `Unknown` for one that cannot.
+
+    Args:
+        lake: the lake.
+        named: topics; none for all.
+        ask: a verb.
+        engine: as the command line says it.
+
+    Raises:
+        LakelogError: a topic that was named cannot answer; or (UNSUPPORTED_FEATURE) Spark is to be asked in place of this process.
+    """
+    found: list[Answer | Unknown] = []
+    for name in named or lake.topics():
+        try:
+            found.append(ask(lake.topic(name)))
+        except LakelogError as error:
+            if (named and isinstance(error, TopicNotFound)) or (error.name == UNSUPPORTED_FEATURE and engine == "auto"):
+                raise
+            # Another process may have deleted it meanwhile.
+            if not isinstance(error, TopicNotFound) or name in lake.topics():
+                found.append(Unknown(name, in_cli(error, name)))
+    return found
+
+
 def status(topics: Sequence[TopicStatus | Unknown]) -> None:
     """A line per topic: counts, the log's ends, what waits for a merge and since when, versions, rule; then what its gates and audits said last.
 
@@ -35,7 +65,7 @@ def status(topics: Sequence[TopicStatus | Unknown]) -> None:
     output.table(columns, [_status_row(one) if not isinstance(one, Unknown) else [one.topic, *unknown, one.error.name] for one in topics])
     for one in topics:
         if isinstance(one, Unknown):
-            output.say(f"Error ({one.error.name}): {' '.join(str(one.error).split())}")
+            output.say_error(one.error.name, one.error)
             continue
         if one.last_verdict is not None:
             said, good = one.last_verdict, one.good_version

@@ -189,5 +189,6 @@ def test_a_text_that_is_no_utf_8_is_refused_wherever_it_lies(lake: Lake) -> None
     with pytest.raises(InvalidRecords) as refused:
         lake.topic("t").append(lake.spark.sql(" UNION ALL ".join(rows)))
     assert [one["reason"] for one in refused.value.problems] == [f"{name} is not UTF-8 text" for name in names]
+    assert (lake.topic("t").ends(), lake.topic("t").status().bronze_version) == ({0: 0}, 0), "nothing was written"
     empty = "SELECT 'x' AS k, NULL AS s, NULL AS l, NULL AS m, NULL AS r, NULL AS _headers"
     assert lake.topic("t").append(lake.spark.sql(f"{rows[7]} UNION ALL {empty}")).records == 2

@@ -44,9 +44,11 @@ def test_a_lost_file_is_named_and_the_latest_table_is_written_anew(lake: Lake, c
     assert sorted(row["value"] for row in topic.latest().collect()) == ["1", "1", "2"]
 
     lost = lose(lake, "bronze")
+    before = sorted(str(file) for file in Path(lake.root).rglob("*") if file.is_file())
     for verb in (topic.verify, topic.repair):
         with pytest.raises(Damaged, match="is missing or broken: put it back from a copy before going on") as refused:
             verb()
         assert lost in str(refused.value) and "anew" not in str(refused.value)
+    assert sorted(str(file) for file in Path(lake.root).rglob("*") if file.is_file()) == before, "nothing was written"
     answer = cli(f"--root {lake.root} read orders --engine spark")
     assert (answer.code, lost in answer.err) == (70, True), answer
