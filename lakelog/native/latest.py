@@ -93,8 +93,8 @@ def shown(table: Table, key: Kind, value: Kind, *, deleted: bool) -> Rows:
         )
         for batch in table.batches(query):
             columns = {side: shaped(batch.column(side), have[side].dataType, kind) for side, kind in sides.items()}
-            arrays = [_field(columns[side], side_kind.names.index(field)) if field else columns[side]
-                      for _, side, field in flat for side_kind in (sides[side],)]  # fmt: skip
+            # Flattened, a field is NULL where the whole is.
+            arrays = [columns[side].flatten()[sides[side].names.index(field)] if field else columns[side] for _, side, field in flat]
             names = [name for name, _, _ in flat]
             yield pyarrow.RecordBatch.from_arrays([*arrays, *(batch.column(name) for name in SHOWN.values())], names=[*names, *SHOWN])
 
@@ -105,10 +105,3 @@ def shown(table: Table, key: Kind, value: Kind, *, deleted: bool) -> Rows:
 def _place(side: str, field: str) -> str:
     """A key or value, or a field of it, in DataFusion's SQL."""
     return f"get_field({side}, '{field.replace(chr(39), chr(39) * 2)}')" if field else side
-
-
-def _field(column: pyarrow.Array, index: int) -> pyarrow.Array:
-    """A field of a STRUCT column, NULL where the whole is."""
-    from pyarrow import compute
-
-    return compute.struct_field(column, index)

@@ -215,12 +215,16 @@ EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001
 def _values(column: pyarrow.Array, kind: Kind) -> list[Any]:
     """A column's values as Spark's Python has them, but for a TIMESTAMP, which names its zone, UTC: Spark's is in this process' one, unnamed.
 
-    Times are taken as numbers: Arrow's own way to Python's times imports pandas, which takes longer than all else.
+    Times are taken as numbers: Arrow's own way to Python's times imports pandas, which takes longer than all else; its casts import all that it
+    computes, a twentieth of a second.
     """
     import pyarrow
-    from pyarrow.compute import CastOptions
 
-    if "timestamp" in kind.simpleString():
+    if pyarrow.types.is_timestamp(column.type) and column.type.unit == "us":
+        column = column.view(pyarrow.int64())
+    elif "timestamp" in kind.simpleString():
+        from pyarrow.compute import CastOptions
+
         micros = CastOptions(_with_times(column.type, pyarrow.timestamp("us")), allow_time_truncate=True)
         column = column.cast(options=micros).cast(_with_times(column.type, pyarrow.int64()))
     elif not _is_nested(kind):
@@ -289,11 +293,11 @@ def arrow_of(kind: Kind) -> pyarrow.DataType:
 
 def shaped(column: pyarrow.Array, have: Kind, want: Kind) -> pyarrow.Array:
     """A column of one type as another that fields were added to or that is wider, as `model.widening.shaped` does in Spark."""
+    if have.simpleString() == want.simpleString():
+        return column
     import pyarrow
     from pyarrow import compute
 
-    if have.simpleString() == want.simpleString():
-        return column
     if have.word != "struct" or want.word != "struct":
         return column.cast(arrow_of(want))
     names = have.names
