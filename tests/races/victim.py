@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from lakelog import Lake, local_session
+from lakelog.cleaning import clean
 from lakelog.delta import statement
 from lakelog.operations import delete
 from lakelog.snapshots import maintain
@@ -97,6 +98,8 @@ def main() -> None:
     # An export commits to no table.
     for name in ("is_there", "files", "write"):
         setattr(manifest, name, _after_a_step(getattr(manifest, name)))
+    # So a clean of few segments writes them again in several commits.
+    clean.GROUP_SEGMENTS = 2
     # Each run has a session of its own.
     statement._settings_in_use = contextlib.nullcontext()
     runs, going = [], []
