@@ -2,17 +2,15 @@
 
 The plan: ``root``, ``topic``, ``name`` of the writer, ``mode`` (plain, conditional, merge, clean), ``count`` of verbs, and perhaps the ``partition``
 or a merge's ``max_records``; of merges and cleans that are ``moving`` those count that had something to do; appends wait ``pause`` seconds after
-each, with ``keys`` their keys come back after so many, and they go on until the writers named ``beside`` have ended.
-A line ``ready`` comes first; the work begins when standard input says ``go``, so that writers start together.
+each, and with ``keys`` their keys come back after so many. A
+line ``ready`` comes first; the work begins when standard input says ``go``, so that writers start together.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 import sys
 import time
-from pathlib import Path
 
 from lakelog import Conflict, Lake, LakelogError, local_session
 from tests.conftest import QUICK_SPARK
@@ -41,11 +39,6 @@ def append(topic, plan: dict, number: int) -> None:
         else:
             told = {"append": number, "partition": partition, "offsets": appended.offsets[partition], "expected": expected}
             return say({**told, "span": [began, time.monotonic()]})
-
-
-def mark(plan: dict, name: str) -> Path:
-    """What tells that a writer of a lake has ended."""
-    return Path(f"{plan['root']}.{name}.ended")
 
 
 def merge(topic, plan: dict) -> None:
@@ -81,9 +74,7 @@ def main() -> None:
     say({"ready": plan["name"]})
     sys.stdin.readline()
     try:
-        for number in itertools.count():
-            if number >= plan["count"] and all(mark(plan, name).exists() for name in plan.get("beside", ())):
-                break
+        for number in range(plan["count"]):
             if plan["mode"] in ("merge", "clean"):
                 {"merge": merge, "clean": clean}[plan["mode"]](topic, plan)
             else:
@@ -91,8 +82,6 @@ def main() -> None:
                 time.sleep(plan.get("pause", 0))
     except LakelogError as error:
         say({"error": error.name, "retry": error.retryable, "message": str(error)})
-    finally:
-        mark(plan, plan["name"]).touch()
     say({"end": plan["name"]})
 
 
