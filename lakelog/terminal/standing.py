@@ -31,7 +31,7 @@ class Unknown:
 
 
 def of_each(lake: Lake, named: Sequence[str], ask: Callable[[Topic], Answer], engine: str) -> list[Answer | Unknown]:
-    """What each topic answers; where none is named, of every topic of the lake, and `Unknown` for one that cannot.
+    """What each topic answers, or `Unknown` where it cannot; where none is named, of every topic of the lake.
 
     Args:
         lake: the lake.
@@ -40,7 +40,8 @@ def of_each(lake: Lake, named: Sequence[str], ask: Callable[[Topic], Answer], en
         engine: as the command line says it.
 
     Raises:
-        LakelogError: a topic that was named cannot answer; or (UNSUPPORTED_FEATURE) Spark is to be asked in place of this process.
+        TopicNotFound: there is no topic of a name that was given.
+        NotReady: Spark is to be asked in place of this process (UNSUPPORTED_FEATURE).
     """
     found: list[Answer | Unknown] = []
     for name in named or lake.topics():
