@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lakelog.delta.prerequisites import cache_folder
+from tests.conftest import BRIEF_JAVA
 from tests.races.processes import REPOSITORY
 
 # What moves the cursor and colours: a terminal shows none of it.
@@ -35,7 +36,7 @@ def own_cache(folder: Path) -> Path:
 def environment(cache: Path) -> dict[str, str]:
     """The variables of a command at a terminal."""
     own = {"PYTHONPATH": str(REPOSITORY), "LAKELOG_CACHE": str(cache), "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"}
-    return {**os.environ, **own}
+    return {**os.environ, **own, "JDK_JAVA_OPTIONS": BRIEF_JAVA}
 
 
 class Terminal:

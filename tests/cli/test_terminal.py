@@ -147,7 +147,9 @@ def test_the_readme_shows_what_a_terminal_shows(prices: Lake, tmp_path: Path) ->
     """Names are completed by Tab, and a statement that was typed before comes back by the key up."""
     shown = next(block for block in BLOCKS if block.mark == "shell").text
     variables = {
-        name: text for name, text in environment(own_cache(tmp_path / "cache")).items() if name in ("PYTHONPATH", "LAKELOG_CACHE", "PATH")
+        name: text
+        for name, text in environment(own_cache(tmp_path / "cache")).items()
+        if name in ("PYTHONPATH", "LAKELOG_CACHE", "PATH", "JDK_JAVA_OPTIONS")
     }
     command = [sys.executable, "-m", "lakelog.cli.main", "--root", prices.root, "shell"]
     screen = Tmux(tmp_path / "tmux", command, variables)

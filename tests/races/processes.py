@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.conftest import QUICK_JAVA
+from tests.conftest import BRIEF_JAVA
 
 REPOSITORY = Path(__file__).parent.parent.parent
 
@@ -21,7 +21,7 @@ def start(plan: dict[str, Any], *, module: str = "tests.races.worker", preload: 
 
     ``preload`` is a library that stands before the system's, for it and its Java.
     """
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "JDK_JAVA_OPTIONS": QUICK_JAVA}
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "JDK_JAVA_OPTIONS": BRIEF_JAVA}
     environment |= {"LD_PRELOAD": preload} if preload else {}
     return subprocess.Popen(
         [sys.executable, "-m", module, json.dumps(plan)],
