@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +43,11 @@ def race(plans: list[dict[str, Any]], *, module: str = "tests.races.worker", pre
             assert writer.stdin is not None
             writer.stdin.write("go\n")
             writer.stdin.flush()
+        # All of them are read at once: a writer whose pipe is full waits.
+        with ThreadPoolExecutor(len(writers)) as pool:
+            told = list(pool.map(lambda named: named[1].communicate(timeout=1500), writers))
         lines = {}
-        for name, writer in writers:
-            out, err = writer.communicate(timeout=1500)
+        for (name, _), (out, err) in zip(writers, told, strict=True):
             lines[name] = [json.loads(line) for line in out.splitlines()]
             assert lines[name] and lines[name][-1] == {"end": name}, f"{name} broke: {err[-2000:]}"
         return lines

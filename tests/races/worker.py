@@ -2,15 +2,17 @@
 
 The plan: ``root``, ``topic``, ``name`` of the writer, ``mode`` (plain, conditional, merge, clean), ``count`` of verbs, and perhaps the ``partition``
 or a merge's ``max_records``; of merges and cleans that are ``moving`` those count that had something to do; appends wait ``pause`` seconds after
-each, and with ``keys`` their keys come back after so many. A
-line ``ready`` comes first; the work begins when standard input says ``go``, so that writers start together.
+each, with ``keys`` their keys come back after so many, and they go on until the writers named ``beside`` have ended.
+A line ``ready`` comes first; the work begins when standard input says ``go``, so that writers start together.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 import time
+from pathlib import Path
 
 from lakelog import Conflict, Lake, LakelogError, local_session
 from tests.conftest import QUICK_SPARK
@@ -41,14 +43,19 @@ def append(topic, plan: dict, number: int) -> None:
             return say({**told, "span": [began, time.monotonic()]})
 
 
+def mark(plan: dict, name: str) -> Path:
+    """What tells that a writer of a lake has ended."""
+    return Path(f"{plan['root']}.{name}.ended")
+
+
 def merge(topic, plan: dict) -> None:
     """One merge; a ``moving`` one has something to merge, or after two minutes it has not."""
     until = time.monotonic() + 120
     while time.monotonic() < until:
         done = topic.merge(max_records=plan.get("max_records"))
-        say({"merged": done.to_dict()})
         if done.records or not plan.get("moving"):
-            return
+            return say({"merged": done.to_dict()})
+        time.sleep(0.2)
 
 
 def clean(topic, plan: dict) -> None:
@@ -74,7 +81,9 @@ def main() -> None:
     say({"ready": plan["name"]})
     sys.stdin.readline()
     try:
-        for number in range(plan["count"]):
+        for number in itertools.count():
+            if number >= plan["count"] and all(mark(plan, name).exists() for name in plan.get("beside", ())):
+                break
             if plan["mode"] in ("merge", "clean"):
                 {"merge": merge, "clean": clean}[plan["mode"]](topic, plan)
             else:
@@ -82,6 +91,8 @@ def main() -> None:
                 time.sleep(plan.get("pause", 0))
     except LakelogError as error:
         say({"error": error.name, "retry": error.retryable, "message": str(error)})
+    finally:
+        mark(plan, plan["name"]).touch()
     say({"end": plan["name"]})
 
 
