@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakelog.delta.class_archive import beside_spark, class_archive
 from lakelog.delta.prerequisites import LEAKING_VARIABLES, cache_folder, check_extras, check_java, delta_jars, kafka_jars
@@ -31,6 +31,9 @@ JAVA_OPTIONS = (
     "-XX:+UseParallelGC -XX:+IgnoreUnrecognizedVMOptions"
     " -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000"
 )
+# The classes that make columns. For each column PySpark asks what the class is, for which Java looks in all its jars, and what its member is:
+# half of what Python and Java say to each other in an append.
+ASKED_FOR = ("functions", "org.apache.spark.sql.functions", "PythonUtils", "PythonSQLUtils")
 LAUNCHER_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 LOG4J = """rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = console
@@ -210,9 +213,28 @@ def local_session(
     before = written.stat().st_size if written.exists() else 0
     try:
         with _output_to(written), _starting():
-            return builder.getOrCreate()
+            return _asking_once(builder.getOrCreate())
     except Exception as error:
         raise NotReady(f"Spark did not start: {_reason(error, written, before)} See {written} and `lakelog doctor`.") from error
+
+
+class _Remembered:
+    """A class of Java's of which each member is asked for once."""
+
+    def __init__(self, java_class: Any) -> None:
+        self._java_class = java_class
+
+    def __getattr__(self, name: str) -> Any:
+        member = getattr(self._java_class, name)
+        setattr(self, name, member)
+        return member
+
+
+def _asking_once(spark: SparkSession) -> SparkSession:
+    """The session, with the classes of `ASKED_FOR` remembered."""
+    for name in ASKED_FOR:
+        setattr(spark._jvm, name, _Remembered(getattr(spark._jvm, name)))
+    return spark
 
 
 def _is_alone(master: str) -> bool:

@@ -100,8 +100,8 @@ BANNED_CALLS = {
     "createOrReplaceGlobalTempView": "createOrReplaceTempView, in the session of the caller",
     "toPandas": "show.frame, or collect in a file of COLLECTORS",
 }
-# What only a session of this machine has, in the one file that may know it.
-CLASSIC = {("delta.stopping", "sparkContext"), ("delta.stopping", "_jvm")}
+# What only a session of this machine has, in the files that may know it.
+CLASSIC = {("delta.stopping", "sparkContext"), ("delta.stopping", "_jvm"), ("delta.session", "_jvm")}
 BANNED_OPTIONS = {"inferSchema": "the types the topic declares", "mergeSchema": "Topic.configure(value=…)"}
 # Of files that are read, not of tables that are written.
 OF_READERS = {("formats.parquet", "mergeSchema")}
