@@ -13,7 +13,7 @@ from lakelog.delta import frames, past, tables
 from lakelog.delta.statement import interpreted
 from lakelog.errors import LakelogError
 from lakelog.log.rows import CLEANER_SEGMENT
-from lakelog.log.tail import LogEnd, log_end
+from lakelog.log.tail import LogEnd
 from lakelog.model.config import TopicConfig
 from lakelog.model.topic_log import TopicLog
 from lakelog.status_results import CleaningStatus
@@ -147,11 +147,6 @@ def of_control_rows(rows: Iterable[tuple[int, int, int, int, str]], end: LogEnd)
         records = sum(one.get("records") or 0 for one in ordered)
         held.setdefault(partition, []).append(Segment(base, max(offset for offset, _ in said) + 1, records, size, first_ms, largest))
     return assembled(held, {index: (epoch, of_control(text)) for index, (_, epoch, text) in marks.items()}, end)
-
-
-def cleaning(log: TopicLog, *, due: int, now: int) -> CleaningStatus:
-    """`cleaning_status` of a topic as it is. Cost: the look at the log's end, then as `read`."""
-    return cleaning_status(read(log, log_end(log, pin=True)), log.config, due=due, now=now)
 
 
 def cleaning_status(held: Segments, config: TopicConfig, *, due: int, now: int) -> CleaningStatus:

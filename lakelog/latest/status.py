@@ -57,17 +57,23 @@ def outdated(log: TopicLog, name: str) -> dict[str, str]:
     return {"compaction.strategy": f"{says} rebuild once."}
 
 
-def status(log: TopicLog, name: str, *, now: int) -> tuple[TopicStatus, int]:
-    """Counts, log ends and progress; and how many tombstones are at their delete horizon.
+def status(log: TopicLog, name: str, *, known: LogEnd | None, now: int) -> tuple[TopicStatus, int, LogEnd]:
+    """Counts, log ends and progress; how many tombstones are at their delete horizon; and the log's end that this is about, pinned.
 
-    Cost: five small Spark jobs; of silver the flags are read, of the log its control rows and, where something waits, the waiting records'
-    times.
+    Args:
+        log: the topic's log.
+        name: the topic's.
+        known: the log's end as this process last saw it.
+        now: in milliseconds.
+
+    Cost: three small Spark jobs and the look at the log's end; of silver the flags are read, of the log its control rows and, where something
+    waits, in one job more the waiting records' times.
     """
     from pyspark.sql import functions as F
 
     # In this order: an end read first could lie before what a merge has folded meanwhile.
     state = progress(log.spark, log.silver)
-    end = log_end(log)
+    end = log_end(log, known=known, pin=True)
     ends = end.ends()
     with tables.door(log.silver):
         flags = (
@@ -79,7 +85,7 @@ def status(log: TopicLog, name: str, *, now: int) -> tuple[TopicStatus, int]:
         held, due = {row["tombstone"]: row["n"] for row in flags}, sum(row["due"] for row in flags)
         records = bronze.records(log).count()
         age = _oldest_age(log, state.next, ends, now)
-    return status_of(log, name, state, end, held, records, age), due
+    return status_of(log, name, state, end, held, records, age), due, end
 
 
 def tombstones_due(log: TopicLog, *, now: int) -> int:
