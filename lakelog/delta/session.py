@@ -46,6 +46,8 @@ appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 # Set in a process whose Spark was configured by what started it: Databricks (serverless too), spark-submit.
 LAUNCHERS = ("DATABRICKS_RUNTIME_VERSION", "PYSPARK_GATEWAY_PORT")
+# Octets of what Java prints that are kept twice at most.
+LOG_MOST = 16 * 1024 * 1024
 # How Java begins when it says why it does not start.
 NOT_STARTED = ("Error", "Invalid", "Unrecognized", "Conflicting", "Exception in thread", "Could not")
 # What every start of Spark writes.
@@ -93,6 +95,15 @@ def _starting() -> Iterator[None]:
             os.environ.pop(name, None)
             if before is not None:
                 os.environ[name] = before
+
+
+def _log_file(folder: Path) -> Path:
+    """What Java prints to: a new file where the one there is has grown too large. Processes that write to that one go on there."""
+    file = folder / "spark.log"
+    with contextlib.suppress(FileNotFoundError):
+        if file.stat().st_size > LOG_MOST:
+            file.replace(folder / "spark.log.1")
+    return file
 
 
 def _reason(error: Exception, log: Path, before: int) -> str:
@@ -158,7 +169,8 @@ def local_session(
         say: told one line when the jars are fetched (first start only).
 
     Returns:
-        The session. What Java prints goes to ``spark.log`` in the cache folder.
+        The session. What Java prints goes to ``spark.log`` in the cache folder; once it is larger than 16 MiB a start begins a new one, and
+        the old one is ``spark.log.1``.
 
     Raises:
         NotReady: Java, an extra or the jars are missing, or Java did not start; the message says which and what to do.
@@ -209,7 +221,7 @@ def local_session(
     builder = SparkSession.builder.appName(app).master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    written = folder / "spark.log"
+    written = _log_file(folder)
     before = written.stat().st_size if written.exists() else 0
     try:
         with _output_to(written), _starting():
