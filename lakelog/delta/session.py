@@ -31,10 +31,10 @@ JAVA_OPTIONS = (
     "-XX:+UseParallelGC -XX:+IgnoreUnrecognizedVMOptions"
     " -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000"
 )
-# The classes that make columns. For each column PySpark asks what the class is, for which Java looks in all its jars, and what its member is:
-# half of what Python and Java say to each other in an append.
-ASKED_FOR = ("functions", "org.apache.spark.sql.functions", "PythonUtils", "PythonSQLUtils")
 LAUNCHER_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+# The classes that make columns. For each column PySpark asks what the class is, for which Java looks in all its jars, and what its member is:
+# more than a third of the messages between Python and Java in an append.
+ASKED_FOR = ("functions", "org.apache.spark.sql.functions", "PythonUtils", "PythonSQLUtils")
 LOG4J = """rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = console
 appender.console.type = Console
@@ -46,7 +46,7 @@ appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 # Set in a process whose Spark was configured by what started it: Databricks (serverless too), spark-submit.
 LAUNCHERS = ("DATABRICKS_RUNTIME_VERSION", "PYSPARK_GATEWAY_PORT")
-# Octets of what Java prints that are kept twice at most.
+# A spark.log of more octets makes way for a new one.
 LOG_MOST = 16 * 1024 * 1024
 # How Java begins when it says why it does not start.
 NOT_STARTED = ("Error", "Invalid", "Unrecognized", "Conflicting", "Exception in thread", "Could not")
@@ -98,9 +98,12 @@ def _starting() -> Iterator[None]:
 
 
 def _log_file(folder: Path) -> Path:
-    """What Java prints to: a new file where the one there is has grown too large. Processes that write to that one go on there."""
+    """What Java prints to. A file that has grown too large is set aside; processes that write to it go on there.
+
+    Where it cannot be, because it is gone meanwhile or Windows holds it, it stays: no start fails for that.
+    """
     file = folder / "spark.log"
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(OSError):
         if file.stat().st_size > LOG_MOST:
             file.replace(folder / "spark.log.1")
     return file

@@ -66,8 +66,8 @@ def status(log: TopicLog, name: str, *, known: LogEnd | None, now: int) -> tuple
         known: the log's end as this process last saw it.
         now: in milliseconds.
 
-    Cost: three small Spark jobs and the look at the log's end; of silver the flags are read, of the log its control rows and, where something
-    waits, in one job more the waiting records' times.
+    Cost: as `progress` and `log_end`, and two small Spark queries, for silver's flags and the number of records; where something waits one
+    more, for the waiting records' times.
     """
     from pyspark.sql import functions as F
 
