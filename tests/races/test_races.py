@@ -233,10 +233,10 @@ def test_merges_of_any_size_beside_appends_to_all_partitions_never_stop(lake: La
 
     The writers go on until both have merged twice.
     """
-    topic = lake.create_topic("t", key="STRING", value="STRING", partitions=2)
+    topic = lake.create_topic("t", key="STRING", value="STRING", partitions=3)
     common, merges = {"root": lake.root, "topic": "t"}, ("few", "all")
     plans: list[dict[str, Any]] = [
-        {**common, "name": f"w{index}", "mode": "plain", "count": 4, "partition": index, "pause": 2, "beside": merges} for index in range(2)
+        {**common, "name": f"w{index}", "mode": "plain", "count": 8, "partition": index, "pause": 1, "beside": merges} for index in range(3)
     ]
     plans += [
         {**common, "name": "few", "mode": "merge", "count": 2, "moving": True, "max_records": 5},
@@ -246,8 +246,8 @@ def test_merges_of_any_size_beside_appends_to_all_partitions_never_stop(lake: La
     assert [line for told in lines.values() for line in told if "error" in line] == []
     merged = {name: [line["merged"] for line in lines[name] if "merged" in line] for name in merges}
     assert {name: sum(one["records"] > 0 for one in told) for name, told in merged.items()} == {"few": 2, "all": 2}
-    ends = {index: 3 * sum("append" in line for line in lines[f"w{index}"]) for index in range(2)}
-    assert min(ends.values()) >= 12
+    ends = {index: 3 * sum("append" in line for line in lines[f"w{index}"]) for index in range(3)}
+    assert min(ends.values()) >= 24
     rest = topic.merge()
     once = sum(one["records"] for told in merged.values() for one in told)
     assert once + rest.records == sum(ends.values()), "each record is merged once"
