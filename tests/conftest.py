@@ -43,9 +43,7 @@ class Clock:
 # paid for itself after four minutes; without it the conformance cases take half as long again. Nor are plans made anew while they run, and a
 # shuffle has one partition: together a fifth less. LAKELOG_TEST_CODE=generated runs them as users do.
 QUICK_JAVA = "-XX:ReservedCodeCacheSize=256m"
-# A process that tests start ends after a few verbs: for those the second compiler takes a third more than it saves, and so does Python
-# where it keeps no bytecode.
-BRIEF_JAVA = f"{QUICK_JAVA} -XX:TieredStopAtLevel=1"
+# A process that tests start would compile all of it again where Python keeps no bytecode.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 QUICK_SPARK = {
     "spark.sql.codegen.wholeStage": "false",

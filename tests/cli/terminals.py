@@ -16,8 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lakelog.delta.prerequisites import cache_folder
-from tests.conftest import BRIEF_JAVA
-from tests.races.processes import REPOSITORY
+from tests.races import processes
 
 # What moves the cursor and colours: a terminal shows none of it.
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][A-Z0-9]|\x1b[=>]|\r")
@@ -35,8 +34,7 @@ def own_cache(folder: Path) -> Path:
 
 def environment(cache: Path) -> dict[str, str]:
     """The variables of a command at a terminal."""
-    own = {"PYTHONPATH": str(REPOSITORY), "LAKELOG_CACHE": str(cache), "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"}
-    return {**os.environ, **own, "JDK_JAVA_OPTIONS": BRIEF_JAVA}
+    return processes.environment(LAKELOG_CACHE=str(cache), TERM="xterm", PROMPT_TOOLKIT_NO_CPR="1")
 
 
 class Terminal:

@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from lakelog import Lake
-from tests.conftest import BRIEF_JAVA
-from tests.races.processes import REPOSITORY, kill
+from tests.races.processes import environment, kill
 
 COUNT = 150_000
 
@@ -24,11 +23,11 @@ COUNT = 150_000
 def start(folder: Path, *arguments: str, stdin: str = "") -> subprocess.Popen[str]:
     """The command line as a process in a group of its own, as a shell starts it, with a folder of its own for temporary files."""
     (folder / "tmp").mkdir(exist_ok=True)
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "TMPDIR": str(folder / "tmp"), "JDK_JAVA_OPTIONS": BRIEF_JAVA}
     with open(stdin or os.devnull) as given:
         return subprocess.Popen(
             [sys.executable, "-m", "lakelog.cli.main", *arguments],
-            stdin=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=folder, start_new_session=True,
+            stdin=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=environment(TMPDIR=str(folder / "tmp")), cwd=folder, start_new_session=True,
         )  # fmt: skip
 
 

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.conftest import BRIEF_JAVA
 from tests.kafka.broker import Broker, running
 from tests.kafka.topics import Message, create, held, truncate
 from tests.latest.test_git_history import _history as history
-from tests.races.processes import REPOSITORY, kill
+from tests.races.processes import REPOSITORY, environment, kill
 
 if TYPE_CHECKING:
     from lakelog import Lake
@@ -65,10 +64,9 @@ def message(record: dict[str, Any], number: int) -> Message:
 
 def job(lake: Lake, toml: Path) -> subprocess.Popen[str]:
     """The job in a process group of its own, its Java with it."""
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "JDK_JAVA_OPTIONS": BRIEF_JAVA}
     command = [sys.executable, "-c", JOB, "--config", str(toml), "--topic", "history"]
     return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=REPOSITORY, start_new_session=True
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(), cwd=REPOSITORY, start_new_session=True
     )
 
 

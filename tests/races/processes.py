@@ -12,9 +12,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from tests.conftest import BRIEF_JAVA
+from lakelog.cli.demo import SHORT_LIVED
+from tests.conftest import QUICK_JAVA
 
 REPOSITORY = Path(__file__).parent.parent.parent
+
+
+def environment(**more: str) -> dict[str, str]:
+    """The variables of a process of this checkout that ends after a few verbs: Java's second compiler takes more than it saves there."""
+    return {**os.environ, "PYTHONPATH": str(REPOSITORY), "JDK_JAVA_OPTIONS": f"{QUICK_JAVA} {SHORT_LIVED}", **more}
 
 
 def start(plan: dict[str, Any], *, module: str = "tests.races.worker", preload: str = "") -> subprocess.Popen[str]:
@@ -22,11 +28,10 @@ def start(plan: dict[str, Any], *, module: str = "tests.races.worker", preload: 
 
     ``preload`` is a library that stands before the system's, for it and its Java.
     """
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "JDK_JAVA_OPTIONS": BRIEF_JAVA}
-    environment |= {"LD_PRELOAD": preload} if preload else {}
+    variables = environment(**({"LD_PRELOAD": preload} if preload else {}))
     return subprocess.Popen(
         [sys.executable, "-m", module, json.dumps(plan)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=REPOSITORY,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=variables, cwd=REPOSITORY,
         start_new_session=True,
     )  # fmt: skip
 

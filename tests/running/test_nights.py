@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import subprocess
 import sys
@@ -20,8 +19,8 @@ from lakelog.page.overview import overview
 from lakelog.page.table_reader import NativeReader, SparkReader
 from lakelog.running.run import run
 from lakelog.sources.configured import DirectorySource
-from tests.conftest import BRIEF_JAVA, Answer, Clock
-from tests.races.processes import REPOSITORY
+from tests.conftest import Answer, Clock
+from tests.races.processes import environment
 from tests.running.test_run import rows
 from tests.sources.test_sources import DAY, keys, write
 
@@ -96,8 +95,7 @@ def test_thirty_cycles_of_a_timer(lake: Lake, cli: Callable[..., Answer], tmp_pa
             begun, report = time.monotonic(), tmp_path / f"run-{cycle}.json"
             command = [sys.executable, "-m", "lakelog.cli.main", "run", "orders", "--config", str(toml), "--json", "--quiet", "--report", str(report),
                        "--metrics-file", str(tmp_path / "orders.prom")]  # fmt: skip
-            environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "JDK_JAVA_OPTIONS": BRIEF_JAVA}
-            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+            done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stderr
             assert len(done.stdout.splitlines()) == 1 and json.loads(done.stdout) == json.loads(report.read_text())
             reports.append(json.loads(done.stdout))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -17,8 +16,7 @@ from lakelog.running.lease import LEASE_MS, THERE_MS
 from lakelog.running.run import run
 from lakelog.sources import directory
 from lakelog.sources.configured import DirectorySource
-from tests.conftest import BRIEF_JAVA
-from tests.races.processes import REPOSITORY, kill
+from tests.races.processes import REPOSITORY, environment, kill
 from tests.running.test_run import rows
 from tests.sources.test_sources import keys, write
 
@@ -55,10 +53,9 @@ COMMAND, JOB = "from lakelog.cli.main import main", "from jobs.run import main"
 
 def start(what: str, entry: str, *arguments: str) -> subprocess.Popen[str]:
     """A run as a process in a group of its own, its Java with it."""
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "JDK_JAVA_OPTIONS": BRIEF_JAVA}
     return subprocess.Popen(
         [sys.executable, "-c", f"{what}\nimport sys\n{entry}\nsys.exit(main(sys.argv[1:]))", *arguments],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=REPOSITORY, start_new_session=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(), cwd=REPOSITORY, start_new_session=True,
     )  # fmt: skip
 
 
