@@ -18,8 +18,20 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 HEADERS = "array<struct<key:string,value:binary>>"
+# What stands between quotes, and comments, of an SQL condition.
+QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL)
 # A window function would bring rows into another order than that in which they are numbered.
 OVER = re.compile(r"\bover\s*\(", re.IGNORECASE)
+# Records are judged when they are counted, when they are put aside and when they are written: what gives another result each time would let
+# one be lost or be there twice.
+TIMES = "now|curdate|current_date|current_time|current_timestamp|localtimestamp"
+CHANGING = re.compile(
+    rf"\b(?:(?:{TIMES}|rand|randn|random|randstr|uniform|uuid|shuffle|monotonically_increasing_id|spark_partition_id|input_file_name"
+    r"|input_file_block_start|input_file_block_length|reflect|try_reflect|java_method)\s*\(|(?:to_)?unix_timestamp\s*\(\s*\))",
+    re.IGNORECASE,
+)
+# Without parentheses they are columns where there are such.
+BARE = re.compile(r"(?<!\.)\b(?:current_date|current_time|current_timestamp|localtimestamp)\b(?!\s*[.(])", re.IGNORECASE)
 # The columns that rows have at every door, and those of winners and of the latest table.
 HELD = {"partition": "integer", "timestamp": "timestamp", "headers": HEADERS, "tombstone": "boolean"}
 
@@ -39,12 +51,23 @@ def empty(log: TopicLog, *, placed: bool) -> DataFrame:
 
 
 def unsound(rules: Sequence[RowRule], rows: DataFrame) -> dict[str, str]:
-    """Rules that are no condition on these columns: name to what is wrong (a column is missing, it is no condition, it is no SQL). No Spark job."""
+    """Rules that are no condition on these columns: name to what is wrong. No Spark job.
+
+    A column is missing, it is no condition, it is no SQL, it looks at other rows, it gives another result at each evaluation. Of the last kind
+    Spark's own functions are known, a user-defined one is taken to be deterministic.
+    """
     from pyspark.sql import functions as F
 
+    known = {name.lower() for name in rows.columns}
+
     def wrong(some: Sequence[RowRule]) -> str | None:
-        if any(OVER.search(rule.condition) for rule in some):
-            return "it looks at other rows: write expect_groups_to_be_unique or expect_query_to_return_no_rows"
+        for text in (QUOTED.sub("''", rule.condition) for rule in some):
+            if OVER.search(text):
+                return "it looks at other rows: write expect_groups_to_be_unique or expect_query_to_return_no_rows"
+            bare = next((found for found in BARE.finditer(text) if found[0].lower() not in known), None)
+            if found := CHANGING.search(text) or bare:
+                name = found[0].split("(")[0].strip()
+                return f"{name} gives another result at each evaluation: for the time of the append, merge or check write _now"
         try:
             # Beside a column, or an aggregate would be one over all rows.
             schema = rows.select(

@@ -124,7 +124,8 @@ def suite(topic: str, door: str, files: Sequence[tuple[str, str]]) -> Suite:
                 checks.append(replace(_check(one, door), where=f"{where}, expectation {number}"))
             except InvalidConfig as error:
                 raise InvalidConfig(f"{where}, expectation {number}: {error}", file=where, expectation=number) from error
-    names = [check.name for check in checks]
+    # Counts are told apart by these names, those of the rows that a rule is not about too.
+    names = [name for one in checks for name in ([one.name] if one.applies is None else [one.name, one.beside])]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InvalidConfig(f"The suites of {topic} at the door {door} have two rules called {twice[0]}: give one another name.")

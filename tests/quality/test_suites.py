@@ -61,6 +61,9 @@ def test_a_document_that_is_no_suite_is_refused() -> None:
             suite("orders", "append", [("orders/append.json", text)])
     with pytest.raises(InvalidConfig, match="two rules called key_present"):
         made(GOOD, GOOD)
+    most = {**stock("expect_column_values_to_be_in_set", column="amount", value_set=[1], mostly=0.9), "meta": {"name": "amount"}}
+    with pytest.raises(InvalidConfig, match=r"two rules called amount \(not about\)"):
+        made(most, rows("amount (not about)", "amount > 0"))
     with pytest.raises(InvalidConfig, match="61 row rules"):
         made(*[rows(f"rule_{number}", "true") for number in range(61)])
 
