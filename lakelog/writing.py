@@ -17,7 +17,7 @@ from lakelog.log.tokens import Token
 from lakelog.model.config import TopicConfig
 from lakelog.model.records import Types
 from lakelog.model.topic_log import TopicLog
-from lakelog.quality.gate import AppendGate
+from lakelog.quality.gate import AppendGate, OpenGate
 from lakelog.results import Appended, Loaded
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class LogWriting(ABC):
 
     if TYPE_CHECKING:
         # `QualityVerbs` has it.
-        def _append_gate(self, *, whole: bool, now: int) -> AppendGate | None: ...
+        def _append_gate(self, *, whole: bool, now: int, named: bool = False) -> AppendGate | OpenGate | None: ...
 
     def append(
         self,
@@ -119,7 +119,7 @@ class LogWriting(ABC):
         self._ready()
         options = AppendOptions(expected_offset, token, epoch, problems)
         conditional = any(offset >= 0 for offset in (expected_offset or {}).values()) and self.config.flag("check.expected.offsets")
-        gate = self._append_gate(whole=conditional, now=self.clock())
+        gate = self._append_gate(whole=conditional, now=self.clock(), named=token is not None)
         return self._append(source, FileOptions(format, CsvOptions(delimiter, encoding, null)), replace(options, gate=gate))
 
     def _append(self, source: Any, how: FileOptions, options: AppendOptions) -> Appended:
@@ -170,7 +170,7 @@ class LogWriting(ABC):
         loaded = bulk.load(
             self.log, self.name, request, identity=identity, chunk=chunk, now=self.clock(), tell=tell, problems=problems, gate=gate
         )  # fmt: skip
-        if gate is not None and gate.verdict is not None and loaded.version is not None:
+        if isinstance(gate, AppendGate) and gate.verdict is not None and loaded.version is not None:
             loaded = replace(loaded, run=gate.recorded(loaded.version), warnings=gate.verdict.warnings())
         LOGGER.info("%s: loaded %d records in %d chunks at %s", self.name, loaded.records, loaded.chunks, loaded.offsets)
         return loaded

@@ -42,13 +42,14 @@ REQUEUED = "The records are in the quarantine as before: mend them (a fix, or co
 
 @dataclass
 class AppendGate:
-    """The gate of one append. ``whole``: it is let in or refused as a whole, for it expects offsets or is a ``requeue``."""
+    """The gate of one append. ``whole``: it is let in or refused as a whole, for it expects offsets or is a ``requeue``; ``named``: by a token."""
 
     log: TopicLog
     suite: Suite
     now: int
     whole: bool = False
     requeue: bool = False
+    named: bool = False
     verdict: Verdict | None = field(default=None, init=False)
     # This try; and whether the records that were put aside are an earlier one's, which was cut off or is slow.
     _attempt: str = field(default_factory=lambda: uuid.uuid4().hex, init=False)
@@ -76,6 +77,8 @@ class AppendGate:
         rules = self.rules
         assume = assume and not rules.quarantine and all(check.splits or check.severity != "critical" for check in self.suite.checks)
         assume = assume and len(self.suite.row_checks) == len(self.suite.checks)
+        # What an earlier try put aside goes before the write.
+        assume = assume and not (self.named and quarantine.exists(self.log))
         engine.require_understood(self.suite.set_checks)
         rows = conditions.empty(self.log, placed=False)
         wrong = conditions.unsound(rules.rules, rows) | conditions.missing_columns(self.suite.set_checks, rows)
@@ -128,7 +131,8 @@ class AppendGate:
 
         Cost: none for rules about single records and figures; the others as `engine.run`, over the records that are let in; where records are
         put aside, `quarantine.put_aside` and a look for those of an earlier try, without a token `screening.digest`. Under a token an earlier try is
-        looked for where none are, too: what it put aside, and this one lets in, goes (one small Spark job, and one MERGE where there is any).
+        looked for where none are, too, whatever the gate does now: what it put aside, and this one lets in, goes (one small Spark job, and one MERGE
+        where there is any).
         """
         found = batch.screening
         assert found is not None
@@ -142,12 +146,10 @@ class AppendGate:
         if not verdict.ok:
             raise self._refused(verdict, found)
         self.verdict = verdict
-        if not splits or not (found.aside or token is not None):
-            return None
+        if not splits or not found.aside:
+            return _let_in_whole(self.log, token, since, now=self.now)
         digest = screening.digest(found) if token is None else None
-        before = self._earlier(token, digest, since)
-        if not found.aside and before is None:
-            return None
+        before = _earlier(self.log, token, digest, since, now=self.now)
         batch_id, self._again = before if before is not None and token is None else uuid.uuid4().hex, before is not None
         try:
             quarantine.put_aside(
@@ -257,17 +259,52 @@ class AppendGate:
             return WHOLE
         return TOGETHER if self.whole else ASIDE
 
-    def _earlier(self, token: str | None, digest: str | None, since: int | None) -> str | None:
-        """The identity under which an earlier try put records of this batch aside, and was cut off before the log knew of it.
 
-        Under a token it can no longer be written: it was cut off, or a restore took it out, which left its mark. Not where it was written since the
-        token was looked up: the token stands with it, and answers when this one is to be written.
-        """
-        tried = quarantine.tried(self.log, token=token, digest=digest, since=since)
-        marked = tokens.marked(self.log, tried)
-        written = marked if token is None else {batch for batch, _ in extent.batch_starts(self.log, tried)}
-        found = next((batch for batch in tried if batch not in written), None)
-        if found is None or token is None:
-            return found
-        gone = not tokens.named(self.log, found) if found in marked else fence(self.log, found, now=self.now)
-        return found if gone else None
+@dataclass
+class OpenGate:
+    """The door of a topic without a suite that has a quarantine: lets a batch in, and lets go of what an earlier try of it, past a gate, put aside."""
+
+    log: TopicLog
+    now: int
+    rules: RowRules = field(default_factory=RowRules, init=False)
+
+    def staged(self, stage: Stage, *, assume: bool = True) -> Batch:
+        """Stage the request, without rules."""
+        return stage(None, False)
+
+    def admit(self, batch: Batch, *, token: str | None, end: LogEnd, since: int | None = None) -> str | None:
+        """Let the batch in, as `AppendGate.admit`. Cost: under a token one small Spark job, and one MERGE where an earlier try put records aside."""
+        return _let_in_whole(self.log, token, since, now=self.now)
+
+    def withdraw(self, batch_id: str, *, answered: bool = False) -> None:
+        """Nothing is put aside here."""
+
+    def written(self, answer: Appended) -> Appended:
+        """The answer as it is."""
+        return answer
+
+
+def _let_in_whole(log: TopicLog, token: str | None, since: int | None, *, now: int) -> str | None:
+    """The identity of a batch of which nothing is put aside: its own where an earlier try under its token put records aside, which are let go of."""
+    before = None if token is None else _earlier(log, token, None, since, now=now)
+    if before is None:
+        return None
+    batch = uuid.uuid4().hex
+    quarantine.let_in(log, batch=batch, earlier=before)
+    return batch
+
+
+def _earlier(log: TopicLog, token: str | None, digest: str | None, since: int | None, *, now: int) -> str | None:
+    """The identity under which an earlier try put records of this batch aside, and was cut off before the log knew of it.
+
+    Under a token it can no longer be written: it was cut off, or a restore took it out, which left its mark. Not where it was written since the
+    token was looked up: the token stands with it, and answers when this one is to be written.
+    """
+    tried = quarantine.tried(log, token=token, digest=digest, since=since)
+    marked = tokens.marked(log, tried)
+    written = marked if token is None else {batch for batch, _ in extent.batch_starts(log, tried)}
+    found = next((batch for batch in tried if batch not in written), None)
+    if found is None or token is None:
+        return found
+    gone = not tokens.named(log, found) if found in marked else fence(log, found, now=now)
+    return found if gone else None

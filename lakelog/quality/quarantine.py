@@ -9,7 +9,6 @@ appended again after a crash finds what was put aside of it before, and what was
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -30,9 +29,8 @@ from lakelog.model.widening import Change, plan, shaped
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-RESTORED, GATE_FAILED = "RESTORED", "GATE_FAILED"
-# What is told of a record beside the record: why it is here, the rules it broke, where it came from, its token, since when, the raw input, the batch
-# that it was to be part of, its position in the request.
+RESTORED, GATE_FAILED, REQUEUED, DROPPED = "RESTORED", "GATE_FAILED", "requeued", "dropped"
+# What is told of a record: why it is here, the rules it broke, where it came from, its token, since when, the raw input, its batch, its position there.
 ABOUT = ("reason", "rules", "source", "token", "time", "raw", "batch", "record")
 # What is kept beside that: an identity within the batch, how many records of its partition that were let in stand before it, where the log
 # ended, what makes the batch known again, the try of the append that goes on with it; the requeue that has it in hand, or what closed it; what became
@@ -41,12 +39,12 @@ KEPT = {
     "batch": "string", "record": "bigint", "identity": "string", "position": "bigint", "log_end": "bigint", "digest": "string",
     "attempt": "string", "claim": "string", "outcome": "string", "closed_at": "timestamp", "note": "string",
 }  # fmt: skip
-REQUEUED, DROPPED = "requeued", "dropped"
 ATTEMPTS = 10
 # What makes a row known: where it stood in the log, or in its batch.
 PLACE = ("source", "partition", "offset", "epoch", "batch", "identity")
 SAME = " AND ".join(f"t.{name} <=> s.{name}" for name in PLACE)
 CONTENT = ("key", "value", "headers", "raw")
+STAYING = ("time", "claim", "outcome", "closed_at", "note")  # What a later try does not say anew of a record that is here.
 # The commit files of the table show no content of a record.
 SKIPPING = {"delta.dataSkippingStatsColumns": "partition,offset,timestamp,time"}
 
@@ -95,7 +93,8 @@ def put_aside(
 ) -> None:  # fmt: skip
     """Put the records of a request aside that a gate keeps out; those that an ``earlier`` try put aside stay, as this one's.
 
-    What that put aside under the same token, and this one does not, goes: its records were mended in between. But for what a requeue has in hand.
+    They get the place and the rules that this one finds: the request may have another order now, the suite other names. What the earlier one put
+    aside under the same token, and this one does not, goes: its records were mended in between. But for what a requeue has in hand or has taken.
 
     Args:
         log: the topic's log.
@@ -122,19 +121,27 @@ def put_aside(
     about = {
         "reason": reason, "rules": F.col("rules"), "source": F.coalesce("src", F.lit("append")), "token": F.lit(token),
         "time": F.timestamp_millis(F.lit(now)), "raw": F.col("raw"), "batch": F.lit(batch), "record": F.col("record"),
-        "attempt": F.lit(attempt),
-        "identity": F.col("identity"), "position": F.col("position"), "log_end": end, "digest": F.lit(digest),
+        "attempt": F.lit(attempt), "identity": F.col("identity"), "position": F.col("position"), "log_end": end, "digest": F.lit(digest),
     }  # fmt: skip
     given = {"offset": F.lit(None).cast("bigint"), "epoch": F.lit(epoch)}
     record = [given.get(name, F.col(name)).alias(name) for name in RECORD_COLUMNS]
     here = f"t.batch IN ({literal(batch)}, {literal(earlier or batch)})"
     clauses = "WHEN NOT MATCHED THEN INSERT *"
     if earlier is not None:
-        clauses = f"WHEN MATCHED THEN UPDATE SET t.batch = s.batch, t.attempt = s.attempt {clauses}"
+        anew = ", ".join(f"t.{name} = s.{name}" for name in (*RECORD_COLUMNS, *dict.fromkeys((*ABOUT, *KEPT))) if name not in STAYING)
+        here_still = f"WHEN MATCHED AND t.outcome IS NULL AND t.claim IS NULL THEN UPDATE SET {anew}"
+        clauses = f"{here_still} WHEN MATCHED THEN UPDATE SET t.batch = s.batch, t.attempt = s.attempt {clauses}"
     if earlier is not None and token is not None:
         clauses += f" WHEN NOT MATCHED BY SOURCE AND {here} AND t.outcome IS NULL AND t.claim IS NULL THEN DELETE"
         clauses += f" WHEN NOT MATCHED BY SOURCE AND {here} THEN UPDATE SET t.batch = {literal(batch)}"
     _merge(log, rows.select(*record, *_about(about)), on=f"{here} AND t.identity = s.identity", clauses=clauses)
+
+
+def let_in(log: TopicLog, *, batch: str, earlier: str) -> None:
+    """Let go of what an ``earlier`` try of a batch put aside that is let in as a whole now (`put_aside`). Cost: one MERGE."""
+    held = f"WHEN NOT MATCHED BY SOURCE AND t.batch = {literal(earlier)}"
+    clauses = f"{held} AND t.outcome IS NULL AND t.claim IS NULL THEN DELETE {held} THEN UPDATE SET t.batch = {literal(batch)}"
+    _merge(log, _none(log).select(*PLACE), on=SAME, clauses=clauses)
 
 
 def withdraw(log: TopicLog, batch: str, attempt: str) -> None:
@@ -219,15 +226,6 @@ def _none(log: TopicLog) -> DataFrame:
     return empty.limit(0)
 
 
-def identity(chosen: DataFrame) -> tuple[int, str]:
-    """How many records were chosen, and a text that stands for just these. Cost: one Spark job."""
-    from pyspark.sql import functions as F
-
-    place = F.concat_ws(" ", "partition", "offset", "epoch", "source", "batch", "identity")
-    count, text = chosen.agg(F.count(F.lit(1)), F.concat_ws("\n", F.sort_array(F.collect_list(F.sha2(place, 256))))).collect()[0]
-    return int(count), hashlib.sha256(text.encode()).hexdigest()
-
-
 def claim(log: TopicLog, chosen: DataFrame, token: str) -> int:
     """Take records in hand for a requeue that has this token; those that another one has in hand are left to it. Returns how many it has.
 
@@ -302,8 +300,8 @@ def _ensure(log: TopicLog) -> None:
         added = [Change((name,), kind, True) for name, kind in KEPT.items() if name not in held.names]
         evolution.apply(log.spark, log.quarantine, [*added, *plan(held["value"].dataType, log.types.value)])
         return
-    properties = {FORMAT: str(FORMAT_VERSION), IDENTITY: log.uuid, **SKIPPING}
     try:
+        properties = {FORMAT: str(FORMAT_VERSION), IDENTITY: log.uuid, **SKIPPING}
         tables.create(_none(log), log.quarantine, properties=properties, replace=stored is not None)
     except Conflict:
         table_properties.wait_for(log.spark, log.quarantine, IDENTITY, log.uuid)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakelog.errors import Conflict
+from lakelog.errors import Conflict, Refused
 from lakelog.log import append
 from lakelog.quality.gate import AppendGate
 from tests.conftest import Clock
@@ -103,6 +103,45 @@ def test_an_append_that_was_cut_off_goes_on_by_the_same_and_puts_nothing_aside_t
     clock.tick(topic.config.number("producer.id.expiration.ms"))
     topic.append(some(bad=-2), token="day")
     assert aside(topic) == ["bad", "bad"], "a token that is forgotten names another batch"
+
+
+def test_what_is_put_aside_again_has_the_place_and_the_rules_of_the_later_try(
+    lake: Lake, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it stands decides whether a requeue would overwrite a newer record of its key."""
+    topic = gated(lake, tmp_path)
+    for token, first in (("day", [*some(k=1), *some(k=-2)]), (None, [*some(k=3), *some(k=-2)])):
+        cut_off(topic, monkeypatch, first, token)
+        [since] = topic.quarantined().select("time").collect()
+        clock.tick(1)
+        write(tmp_path / "suites", "t", append=[rows(f"above_{token}", POSITIVE["kwargs"]["expression"])])
+        topic.append([*some(k=-2), *some(k=3)], token=token)
+        [found] = topic.quarantined().select("record", "rules", "time").collect()
+        assert (found["record"], found["rules"], found["time"]) == (0, [f"above_{token}"], since["time"])
+        with pytest.raises(Refused) as refused:
+            topic.requeue(fix={"value": "abs(value)"})
+        assert refused.value.name == "WOULD_OVERWRITE"
+        topic.drop("known")
+        write(tmp_path / "suites", "t", append=[POSITIVE])
+
+
+def test_what_was_put_aside_goes_when_the_batch_is_let_in_as_a_whole(
+    lake: Lake, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rule was relaxed, and records are put aside no longer, by the topic or by the append; or the topic has no suite any more."""
+    records = some(good=1, bad=-1)
+    for name, ends in (("refuses", None), ("expects", {0: 0}), ("open", None)):
+        topic = gated(lake, tmp_path, name)
+        cut_off(topic, monkeypatch, records, "day")
+        write(tmp_path / "suites", name, append=[rows("positive", "value > -10")])
+        if name == "refuses":
+            topic.configure({"quality.on.failure": "refuse"})
+        elif name == "open":
+            (tmp_path / "suites" / name / "append.json").unlink()
+        assert aside(topic) == ["bad"]
+        done = topic.append(records, token="day", expected_offset=ends)
+        assert (done.offsets, aside(topic), topic.verify().problems) == ({0: (0, 2)}, [], []), name
+        assert topic.append(records, token="day").repeated
 
 
 def test_an_append_that_was_slow_and_not_cut_off_is_a_batch_of_its_own(
