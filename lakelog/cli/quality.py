@@ -93,7 +93,7 @@ def list_quarantine(
 ) -> None:
     """List the records that are not in the log, with the reason and where they came from."""
     from lakelog.delta.tables import door
-    from lakelog.quality.selection import ORDER
+    from lakelog.quality.selection import order
     from lakelog.terminal import rows
 
     output.check_form(format)
@@ -102,7 +102,7 @@ def list_quarantine(
     shown = [*SHOWN[:6], *SHOWN[10:13], "outcome", "closed_at", "note"] if closed else list(SHOWN)
     with door(topic):
         found: Any = target.quarantined(rule=rule, key=key_of(key, target), source=source, token=token, closed=closed, **times)
-        rows.frame(found.orderBy(*ORDER).select(*shown), format, limit=limit, whole=call.json)
+        rows.frame(found.orderBy(*order()).select(*shown), format, limit=limit, whole=call.json)
 
 
 @verb(quarantine, example="lakelog quarantine requeue orders")

@@ -26,7 +26,7 @@ from lakelog.model.records import flat_columns
 from lakelog.model.topic_log import TopicLog
 from lakelog.quality import quarantine, rivals
 from lakelog.quality.conditions import first_line
-from lakelog.quality.selection import ORDER, RECORD, Fix
+from lakelog.quality.selection import RECORD, Fix, order
 from lakelog.results import Appended
 
 if TYPE_CHECKING:
@@ -78,7 +78,8 @@ class Mending:
         """The mended records, with the other columns of their rows, and ``old_partition``: the one that they were in.
 
         Raises:
-            InvalidRequest: the corrected records are not as many as were chosen; the fix leaves something of a record that could not be read.
+            InvalidRequest: the corrected records are not as many as were chosen, or expect offsets; the fix leaves something of a record that could
+                not be read.
             InvalidRecords: some of them are none.
         """
         from pyspark.sql import Window
@@ -92,12 +93,17 @@ class Mending:
         request = requested(log.spark, self.corrected, FileOptions(), log.types)
         with tables.door(log.name), tables.source_door():
             batch = staging.staged(log, request, now)
+        if batch.conditional and log.config.flag("check.expected.offsets"):
+            raise InvalidRequest(
+                f"{log.name}: {batch.conditional} of the corrected records expect an offset: they get new ones, in the order in which the chosen ones"
+                " are listed. Nothing was written. Leave expected_offset out."
+            )
         if batch.records != count:
             raise InvalidRequest(
                 f"{log.name}: {batch.records} corrected records for {count} chosen ones: give one for each, in the order in which they are listed."
                 " Nothing was written."
             )
-        place = (F.row_number().over(Window.orderBy(*ORDER)) - 1).cast("bigint")
+        place = (F.row_number().over(Window.orderBy(*order())) - 1).cast("bigint")
         numbered = rows.withColumn("n", place).drop(*RECORD)
         given = batch.located().select(*RECORD, "record").withColumnRenamed("record", "corrected_record")
         return numbered.join(given, F.col("n") == F.col("corrected_record")).drop("n", "corrected_record")
@@ -227,7 +233,7 @@ def _appended(
                 " Choose others (rule, key), drop these, or ask for it: the same with overwrite=True.",
                 name="WOULD_OVERWRITE", expected=None, actual=None, keys=keys,
             )  # fmt: skip
-        records = mended.orderBy(*["old_partition" if name == "partition" else name for name in ORDER]).select(*RECORD)
+        records = mended.orderBy(*order("old_partition")).select(*RECORD)
         overwritten[:] = keys
         try:
             return append(records, AppendOptions(token=token, as_of=end))

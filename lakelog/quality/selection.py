@@ -13,6 +13,7 @@ from lakelog.inputs.keys import named
 from lakelog.inputs.staging import partition_of
 from lakelog.model.config import did_you_mean
 from lakelog.model.names import quoted
+from lakelog.model.point_in_time import moment
 from lakelog.model.records import HEADERS, flat_columns
 from lakelog.model.row_rules import flat
 from lakelog.model.topic_log import TopicLog
@@ -22,18 +23,30 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType
 
-# The order in which records leave the quarantine, and in which it is listed.
-ORDER = ("time", "batch", "epoch", "partition", "offset", "record")
 # What a fix may set beside the fields of key and value.
 MORE = {"_timestamp": "timestamp", "_headers": "headers", "_tombstone": "tombstone", "_partition": "partition"}
 KINDS = {"_timestamp": "timestamp", "_headers": HEADERS, "_tombstone": "boolean", "_partition": "int"}
 RECORD = ("key", "value", "headers", "timestamp", "tombstone", "partition")
 
 
+def order(partition: str = "partition") -> list[Column]:
+    """The order in which records leave the quarantine, and in which it is listed: that of the log, of what was put aside that of its request.
+
+    Args:
+        partition: the column of the partition that a record was in.
+    """
+    from pyspark.sql import functions as F
+
+    # Records that a gate put aside have no offset: their position is one over all partitions.
+    place = F.when(F.col("offset").isNotNull(), F.col(partition))
+    return [F.col("time"), F.col("batch"), F.col("epoch"), place, F.col("offset"), F.col("record")]
+
+
 @dataclass(frozen=True)
 class Selection:
     """Records of a quarantine: those that broke a ``rule``, have a ``key``, were in a ``partition``, at old offsets from ``first`` to below ``end``,
-    were put there by a ``source``, under a ``token``, or at a time from ``since`` to before ``until``. What is None excludes nothing.
+    were put there by a ``source``, under a ``token``, or at a time from ``since`` to before ``until``, in UTC where it names no zone. What is None
+    excludes nothing.
     """
 
     rule: str | None = None
@@ -62,7 +75,7 @@ class Selection:
         for name, wanted in (("partition", self.partition), ("source", self.source), ("token", self.token)):
             if wanted is not None:
                 tests.append(F.col(name) == F.lit(wanted))
-        for name, least, most in (("offset", self.first, self.end), ("time", self.since, self.until)):
+        for name, least, most in (("offset", self.first, self.end), ("time", moment(self.since), moment(self.until))):
             tests += [F.col(name) >= F.lit(least)] * (least is not None) + [F.col(name) < F.lit(most)] * (most is not None)
         for test in tests:
             rows = rows.filter(test)
@@ -115,7 +128,7 @@ class Fix:
         for side, kind in (("key", log.types.key), ("value", log.types.value)):
             touched = {inner: name for name, (where, inner) in places.items() if where == side and name in self.expressions}
             if touched:
-                columns[side] = _packed(columns[side], kind, touched)
+                columns[side] = _packed(columns[side], kind, touched, stays=side == "value")
                 if side == "key" and "_partition" not in self.expressions:
                     # A record that its key had brought to its partition goes to that of its new key.
                     old, partition = F.col(quoted("__lakelog_kept_key")), columns["partition"]
@@ -178,15 +191,17 @@ def _lost(said: Column, have: DataType, want: DataType | str) -> Column | None:
     return said.isNotNull() & ~F.coalesce(said.cast(want).try_cast(have) == said, F.lit(False))
 
 
-def _packed(old: Column, kind: DataType, touched: Mapping[str, str]) -> Column:
-    """A key or value with some fields set anew; one of which nothing is left is NULL."""
+def _packed(old: Column, kind: DataType, touched: Mapping[str, str], *, stays: bool) -> Column:
+    """A key or value with some fields set anew. One of which nothing is left is NULL; where it ``stays`` not if it was none before: only
+    ``_tombstone`` makes a delete.
+    """
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
 
     if not isinstance(kind, StructType):
         return F.col(f"__lakelog_set_{touched['']}")
     fields = {one.name: F.col(f"__lakelog_set_{touched[one.name]}") if one.name in touched else old[one.name] for one in kind.fields}
-    any_set = F.lit(False)
+    any_set = old.isNotNull() if stays else F.lit(False)
     for column in fields.values():
         any_set = any_set | column.isNotNull()
     return F.when(any_set, F.struct(*[column.alias(name) for name, column in fields.items()]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,7 +47,7 @@ def answer(lake: Lake, cli: Callable[..., Answer], tmp_path: Path, monkeypatch: 
 
 @pytest.mark.long
 def test_records_are_listed_by_the_time_at_which_they_were_put_there(
-    lake: Lake, tmp_path: Path, clock: Clock, answer: Callable[[str], Answer]
+    lake: Lake, tmp_path: Path, clock: Clock, answer: Callable[[str], Answer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From ``since`` on, up to and without ``until``, to the millisecond; in any zone."""
     topic = gated(lake, tmp_path)
@@ -66,6 +67,12 @@ def test_records_are_listed_by_the_time_at_which_they_were_put_there(
     assert keys(since=at(third), until=at(second)) == []
     there = at(second).astimezone(datetime.timezone(datetime.timedelta(hours=-5)))
     assert keys(since=there, until=there + datetime.timedelta(milliseconds=1)) == ["day-1"]
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", "America/New_York")
+        time.tzset()
+        naive = at(second).replace(tzinfo=None)
+        assert keys(since=naive, until=naive + datetime.timedelta(milliseconds=1)) == ["day-1"], "one without a zone is in UTC"
+    time.tzset()
 
     def told(bounds: str) -> list[str]:
         found = answer(f"quarantine list t --format json {bounds}")

@@ -53,6 +53,8 @@ def test_requeued_records_are_mended_and_never_overwrite_newer_ones_unasked(lake
     assert (asked.offsets, asked.overwritten) == ({0: (3, 4)}, ["2"])
     with pytest.raises(InvalidRequest, match="2 corrected records for 1 chosen"):
         orders.requeue(key=3, corrected=[record(3), record(3)])
+    with pytest.raises(InvalidRequest, match="1 of the corrected records expect an offset"):
+        orders.requeue(key=3, corrected=[{**record(3), "expected_offset": 99}])
     assert orders.requeue(rule="INVALID_RECORD", corrected=[record(4, amount=5)]).records == 1
     assert orders.drop("ordered by nobody", rule="amount_positive").records == 1
     orders.merge()
@@ -142,6 +144,15 @@ def test_in_several_partitions_newer_is_what_stands_behind_in_the_same_one(lake:
     assert error.value.details["keys"] == ["10", "20"]
     assert orders.requeue(key=30, fix={"amount": "3"}).offsets == {0: (4, 5)}
 
+    # A fix brings records of several partitions to one key: they come in the order of the batch.
+    words = [f"{number:03b}".translate({48: "a", 49: "A"}) for number in range(1, 8)]
+    folder = write(tmp_path / "suites", "words", append=[rows("lower", "key = lower(key)")])
+    topic = lake.create_topic("words", key="STRING", value="INT", partitions=4, config={**config, "quality.suites": folder})
+    assert topic.append([{"key": word, "value": number} for number, word in enumerate(words)]).quarantined == 7
+    assert len({row["partition"] for row in topic.quarantined().select("partition").collect()}) > 1
+    topic.requeue(fix={"key": "lower(key)"})
+    assert [row["value"] for row in topic.read().orderBy("offset").collect()] == list(range(7))
+
 
 @pytest.mark.long
 def test_what_could_not_be_read_never_comes_back_as_what_was_left_of_it(lake: Lake, tmp_path: Path) -> None:
@@ -186,6 +197,11 @@ def test_a_fix_never_rounds_or_cuts_a_value(lake: Lake, tmp_path: Path) -> None:
     suites = write(tmp_path / "suites", "prices", append=[rows("positive", "_tombstone OR price > 0")])
     config = {"quality.suites": suites, "quality.on.failure": "quarantine"}
     topic = lake.create_topic("prices", key="STRING", value="price DECIMAL(10,2), n INT, day DATE, rough DOUBLE", config=config)
+    assert topic.append([{"key": "empty", "value": {"price": None, "n": None}}]).quarantined == 1
+    write(tmp_path / "suites", "prices", append=[rows("any", "true")])
+    assert topic.requeue(fix={"n": "n + 1"}).records == 1
+    assert [row["tombstone"] for row in topic.read().collect()] == [False], "a fix makes no delete unasked"
+    write(tmp_path / "suites", "prices", append=[rows("positive", "_tombstone OR price > 0")])
     topic.append([{"key": key, "value": {"price": f"-{number}", "n": 3}} for key, number in (("a", "1.25"), ("b", "2.00"))])
     for fix in ("abs(price) * 1.5", "'1.239'", "1.005D", "n / 7"):
         for dry_run in (True, False):
@@ -205,7 +221,7 @@ def test_a_fix_never_rounds_or_cuts_a_value(lake: Lake, tmp_path: Path) -> None:
     fix = {"price": "round(abs(price) * 1.5, 2)", "n": "price * 4", "day": "'2026-05-06'", "rough": "price / 3", "_partition": "0D"}
     assert topic.requeue(fix=fix).records == 2
     topic.merge()
-    found = {row["key"]: (str(row["price"]), row["n"], str(row["day"])) for row in topic.latest().collect()}
+    found = {row["key"]: (str(row["price"]), row["n"], str(row["day"])) for row in topic.latest().filter("price > 0").collect()}
     assert found == {"a": ("1.88", -5, "2026-05-06"), "b": ("3.00", -8, "2026-05-06")}
 
 
