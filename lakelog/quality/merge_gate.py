@@ -8,6 +8,7 @@ reason, which lets through exactly what was refused.
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -30,6 +31,7 @@ from lakelog.results import Merged
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+LOGGER = logging.getLogger("lakelog")
 KEYS = 20
 OF_THE_TABLE = ("live_before", "live_after", "deleted_share", "drop_share")
 
@@ -66,10 +68,10 @@ class Acceptance:
         said = self.verdict
         return Span(said.from_offsets, said.to_offsets, said.to_epochs, said.to_batches)
 
-    def covers(self, findings: Sequence[Finding]) -> bool:
-        """Whether every failure was one of the accepted run."""
+    def covers(self, findings: Sequence[Finding], suite: Suite) -> bool:
+        """Whether every failure was one of the accepted run, by the rules as they were then."""
         known = {one.rule for one in self.verdict.of(FAILED)}
-        return all(one.rule in known for one in findings if one.outcome == FAILED)
+        return self.verdict.suite == suite.digest and all(one.rule in known for one in findings if one.outcome == FAILED)
 
 
 @dataclass
@@ -100,7 +102,7 @@ class MergeGate:
         if not findings:
             findings = self._findings(rules, winners)
         outcome = judgement.outcome(findings)
-        if outcome == FAILED and self.acceptance is not None and self.acceptance.covers(findings):
+        if outcome == FAILED and self.acceptance is not None and self.acceptance.covers(findings, self.suite):
             outcome = ACCEPTED
         accepted = self.acceptance if outcome == ACCEPTED else None
         span = Span.of(winners.step.start, winners.places)
@@ -114,16 +116,24 @@ class MergeGate:
             remedy = judgement.SUITE.format("merge")
             if outcome == FAILED:
                 remedy = f"Append corrected records and merge again, or accept it: merge(accept='{self.verdict.run}', reason=…)."
+                if self.acceptance is not None:
+                    remedy = (
+                        f"Run {self.acceptance.verdict.run} did not refuse just this: other rules fail, or the suite was edited. {remedy}"
+                    )
             raise judgement.refusal(
                 self.verdict, what="the latest table is as it was", remedy=remedy,
                 from_offsets=self.verdict.from_offsets, to_offsets=self.verdict.to_offsets,
             )  # fmt: skip
 
     def written(self, merged: Merged) -> Merged:
-        """Record what was said of a merge that was written. Cost: one small commit."""
+        """Record what was said of a merge that was written; where that fails, the merge stands. Cost: one small commit."""
         if self.verdict is None or merged.version is None:
             return merged
-        verdicts.record(self.log, replace(self.verdict, version=merged.version), now=self.now)
+        try:
+            verdicts.record(self.log, replace(self.verdict, version=merged.version), now=self.now)
+        except Exception as error:
+            LOGGER.warning("%s: the merge is written, but its verdict could not be recorded: %s", self.log.name, error)
+            return merged
         return replace(merged, run=self.verdict.run)
 
     # ---- what was found ----

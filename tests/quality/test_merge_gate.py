@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakelog import GateFailed, InvalidConfig, InvalidRequest, NotFound, Refused
+from lakelog import Conflict, GateFailed, InvalidConfig, InvalidRequest, NotFound, Refused
+from lakelog.quality import verdicts
 from tests.conftest import Clock
 from tests.quality.folders import figure, rows, stock, write
 from tests.tables import versions
@@ -201,7 +202,9 @@ def test_a_rebuild_that_would_lose_keys_is_refused_and_names_them(lake: Lake, tm
     assert sorted(row["key"] for row in orders.latest().collect()) == [0, 1, 2]
 
 
-def test_a_run_is_accepted_for_the_very_records_that_it_refused(lake: Lake, tmp_path: Path, clock: Clock) -> None:
+def test_a_run_is_accepted_for_the_very_records_that_it_refused(
+    lake: Lake, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After a restore the same offsets are other records'."""
     suites = write(tmp_path / "suites", "orders", merge=MERGE)
     orders = lake.create_topic("orders", key="INT", value="status STRING, amount INT", config={"quality.suites": suites})
@@ -210,12 +213,26 @@ def test_a_run_is_accepted_for_the_very_records_that_it_refused(lake: Lake, tmp_
     orders.append([gone(0), gone(1), gone(2)])
     with pytest.raises(GateFailed) as error:
         orders.merge()
+    # Nor for what the same rule refuses since it was edited.
+    write(tmp_path / "suites", "orders", merge=[figure("few_deletes", "deleted", max_value=0)])
+    clock.tick(1)
+    with pytest.raises(GateFailed, match="did not refuse just this: other rules fail, or the suite was edited"):
+        orders.merge(accept=error.value.details["run"], reason="these three")
+    write(tmp_path / "suites", "orders", merge=MERGE)
     orders.restore("s")
     orders.append([gone(0), gone(1), gone(3)])
     with pytest.raises(Refused) as outdated:
         orders.merge(accept=error.value.details["run"], reason="these three")
     assert outdated.value.name == "RUN_OUTDATED"
     assert orders.latest().count() == 4
+
+    def full(*_: object, **__: object) -> None:
+        raise Conflict("Nothing was written; try again.")
+
+    orders.append([record(0), record(1), record(3)])
+    monkeypatch.setattr(verdicts, "record", full)
+    done = orders.merge()
+    assert (done.records, done.run) == (6, None), "a merge that is written stands where its verdict cannot be recorded"
 
 
 def test_the_audit_runs_the_table_suite_at_a_version_and_is_shown_by_status(lake: Lake, tmp_path: Path, clock: Clock) -> None:
