@@ -73,7 +73,12 @@ def problems_to(file: Path | None) -> Iterator[int]:
         InvalidRequest: the file cannot be written.
     """
     if file is None:
-        yield LISTED
+        try:
+            yield LISTED
+        except InvalidRecords as error:
+            if error.count > 1:
+                error.args = (f"{error} --problems FILE lists them all.",)
+            raise
         return
     try:
         file.write_text("", encoding="utf-8")
