@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakelog.errors import InvalidConfig
+from lakelog.model.names import absolute_folder
 
 LONG_MAX = 2**63 - 1
 Value = str | int | float | bool
@@ -29,6 +30,7 @@ class Setting:
     says: str
     broker: str = ""
     fixed: bool = False
+    folder: bool = False  # of which a relative path is made absolute when it is set
 
     @property
     def lake_name(self) -> str:
@@ -108,8 +110,7 @@ SETTINGS: Mapping[str, Setting] = {
         Setting("check.expected.offsets.scope", "partition", _choice("partition", "key"),
                 "partition: an expected offset must be the one the record gets; key: greater than its key's last (a late loser counts until cleaned)"),
         Setting("producer.id.expiration.ms", 604800000, _long(1), "how long tokens are remembered", "producer.id.expiration.ms"),
-        Setting("offsets.retention.ms", 604800000, _long(1),
-                "how long a registered reader's position holds the log without a new commit of it"),
+        Setting("offsets.retention.ms", 604800000, _long(1), "how long a registered reader's position holds the log without a new commit of it"),
         Setting("segment.ms", 604800000, _long(1), "a segment older than this is closed at the next append", "log.roll.ms"),
         Setting("segment.bytes", 1073741824, _long(14), "a segment that would grow past this is closed at the next append",
                 "log.segment.bytes"),
@@ -127,8 +128,7 @@ SETTINGS: Mapping[str, Setting] = {
                 "log.retention.ms"),
         Setting("retention.bytes", -1, _long(-LONG_MAX - 1), "delete: closed segments go while the partition's log is larger; below 0 = never",
                 "log.retention.bytes"),
-        Setting("max.message.bytes", 1048588, _long(0), "largest record: octets of key, value, header names and values",
-                "message.max.bytes"),
+        Setting("max.message.bytes", 1048588, _long(0), "largest record: octets of key, value, header names and values", "message.max.bytes"),
         Setting("message.timestamp.type", "CreateTime", _choice("CreateTime", "LogAppendTime"),
                 "whose time a record carries: the producer's or the append's", "log.message.timestamp.type"),
         Setting("message.timestamp.before.max.ms", LONG_MAX, _long(0), "how far a record's time may lie before the append",
@@ -144,11 +144,11 @@ SETTINGS: Mapping[str, Setting] = {
         Setting("max.record.bytes.between.snapshots", 0, _long(0),
                 "a merge takes a snapshot when records of so many octets were merged since the last one; 0 = off",
                 "metadata.log.max.record.bytes.between.snapshots"),
-        Setting("quality.suites", "", str, "the folder that holds the topic's suites, <topic>/append.json, merge.json and table.json; blank = no gate"),
+        Setting("quality.suites", "", str, "the folder that holds the topic's suites, <topic>/append.json, merge.json and table.json; blank = no gate",
+                folder=True),
         Setting("quality.on.failure", "refuse", _choice("refuse", "quarantine"),
                 "what becomes of records that break a critical row rule: refuse (the batch is refused) or quarantine (they are put aside)"),
-        Setting("deletion.vectors", False, _boolean,
-                "deletion vectors on silver: cheaper merges, but only readers that know them can read the table"),
+        Setting("deletion.vectors", False, _boolean, "deletion vectors on silver: cheaper merges, but only readers that know them can read the table"),
         Setting("silver.buckets", 1, _long(1, 4096), "hash buckets of silver", fixed=True),
     )
 }  # fmt: skip
@@ -190,7 +190,7 @@ def _text(value: Any) -> str:
 
 
 def parse(settings: Mapping[str, Any], *, lake: bool = False) -> dict[str, str]:
-    """Settings as the user gave them, checked one by one, in the text form that is stored.
+    """Settings as the user gave them, checked one by one, in the text form that is stored; relative folders are those below the current folder.
 
     Args:
         settings: name to value (text, number or boolean); names of topics, or with ``lake`` Kafka's broker names.
@@ -211,7 +211,7 @@ def parse(settings: Mapping[str, Any], *, lake: bool = False) -> dict[str, str]:
         except ValueError as error:
             reason = str(error) if "must be" in str(error) else "must be a whole number"
             raise InvalidConfig(f"{name}={text}: {reason}.", setting=name, value=text) from error
-        stored[name] = _text(parsed)
+        stored[name] = absolute_folder(text.strip()) if known[name].folder and text.strip() else _text(parsed)
     return stored
 
 

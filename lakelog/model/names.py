@@ -79,6 +79,13 @@ def absolute_root(root: str, folder: str | os.PathLike[str] = "") -> str:
     return os.path.abspath(os.path.join(folder, os.path.expanduser(root)))
 
 
+def absolute_folder(folder: str, base: str | os.PathLike[str] = "") -> str:
+    """A folder whose relative path is made absolute, from ``base`` (the current folder); unlike a root it may have no ``/``. URIs stay as they are."""
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", folder):
+        return folder
+    return absolute_root(folder if "/" in folder else f"./{folder}", base)
+
+
 def local_path(location: str) -> str | None:
     """The path behind a location without a scheme, or with ``file:/…``, ``file:///…``; None for one with another scheme.
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from importlib import resources
 from pathlib import Path
 
 from lakelog.delta.filesystem import file_texts
 from lakelog.errors import InvalidConfig
+from lakelog.model.names import absolute_folder
 from lakelog.model.topic_log import TopicLog
-from lakelog.quality.suites import DEFAULT, Suite, suite
+from lakelog.quality.suites import DEFAULT, DOORS, Suite, suite
 
 
 def shipped(door: str) -> tuple[str, str]:
@@ -49,6 +51,8 @@ def _suite(log: TopicLog, door: str, *, always: bool) -> Suite | None:
     if texts is None:
         says = f"quality.suites={folder}: there is no such folder. Name the one that holds the suites of {log.name}."
         raise InvalidConfig(says, setting="quality.suites")
+    if own not in texts:
+        _require_meant(log, folder)
     if own not in texts and not always:
         return None
     files = [(f"{folder}/{common}", texts[common]) if common in texts else shipped(door)]
@@ -56,3 +60,20 @@ def _suite(log: TopicLog, door: str, *, always: bool) -> Suite | None:
     if own in texts and own != common:
         files.append((f"{folder}/{own}", texts[own]))
     return suite(log.name, door, files)
+
+
+def _require_meant(log: TopicLog, folder: str) -> None:
+    """Refuse a relative folder, as topics were once set to, where none of the topic's suites are below the current folder: they lie elsewhere.
+
+    A lake's default does not say which topics have suites.
+    """
+    setting = next(one for one in log.config.effective() if one.name == "quality.suites")
+    place = absolute_folder(folder)
+    if not folder or setting.origin != "topic" or os.path.isabs(folder) or place == folder:
+        return
+    if not file_texts(folder, [f"{log.name}/{door}.json" for door in DOORS]):
+        raise InvalidConfig(
+            f"quality.suites={folder} is relative, and {place} holds no suites of {log.name}. In the folder that it is relative to, configure it"
+            " again: it is then kept as an absolute path.",
+            setting="quality.suites",
+        )

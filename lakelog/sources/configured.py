@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import fnmatch
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from lakelog.errors import InvalidConfig
 from lakelog.model.config import did_you_mean
-from lakelog.model.names import TableRef, absolute_root, local_path
+from lakelog.model.names import TableRef, absolute_folder, absolute_root, local_path
 from lakelog.sources.kafka_source import KafkaSource, is_uri, of_settings, of_uri
 
 # Names of files that somebody is still writing.
@@ -176,8 +175,7 @@ def _one(said: Any, where: str, folder: Any) -> Source:
 
 def directory_path(text: str, folder: Any) -> str:
     """A directory as it is known from anywhere: an absolute path without a slash at its end, or a URI."""
-    location = text if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", text) else absolute_root(f"./{text}" if "/" not in text else text, folder)
-    return location.rstrip("/") or "/"
+    return absolute_folder(text, folder).rstrip("/") or "/"
 
 
 def place(location: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lakelog.errors import InvalidConfig
-from lakelog.model.config import TopicConfig
+from lakelog.model.config import TopicConfig, changed, parse
 from lakelog.model.names import TableRef
 from lakelog.model.ordering import OrderingRule
 from lakelog.model.topic_log import TopicLog
@@ -46,6 +46,37 @@ def test_a_door_is_gated_by_the_topics_own_file_and_audited_always(tmp_path: Pat
         assert [one.name for one in gate.checks] == names
     with pytest.raises(InvalidConfig, match="no such folder"):
         folder.gating(log(f"{suites}/missing"), "append")
+
+
+def test_a_relative_folder_is_made_absolute_when_it_is_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a job started elsewhere finds the same suites, and not a folder of that name which holds none."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/ann")
+    for text, kept in (
+        ("expectations", f"{tmp_path}/expectations"), ("./expectations/", f"{tmp_path}/expectations"), ("../in", f"{tmp_path.parent}/in"),
+        (".", str(tmp_path)), ("~/suites", "/home/ann/suites"), (tmp_path / "a", f"{tmp_path}/a"), ("/in/suites", "/in/suites"),
+        ("s3://bucket/suites", "s3://bucket/suites"), ("file:/in/suites", "file:/in/suites"), ("dbfs:/in", "dbfs:/in"), ("", ""), (" ", " "),
+    ):  # fmt: skip
+        for lake in (False, True):
+            assert parse({"quality.suites": text}, lake=lake) == {"quality.suites": kept}
+    after, stored = changed({"quality.suites": "expectations"}, {"quality.suites": "expectations"})
+    assert (after.text("quality.suites"), stored) == (f"{tmp_path}/expectations", {"quality.suites": f"{tmp_path}/expectations"})
+
+
+def test_a_relative_folder_of_before_never_leaves_a_topic_without_its_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A topic that was set to it keeps the text: from the folder where it lies it works as it did, elsewhere it says so."""
+    write(tmp_path / "expectations", "orders", append=[rows("own", "true")])
+    (tmp_path / "elsewhere" / "expectations" / "default").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    assert folder.gating(log("expectations"), "append") is not None
+    assert folder.gating(log("expectations"), "merge") is None
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    for door in ("append", "merge"):
+        with pytest.raises(InvalidConfig, match=f"{tmp_path}/elsewhere/expectations holds no suites of orders.* configure it again"):
+            folder.gating(log("expectations"), door)
+    with pytest.raises(InvalidConfig, match="holds no suites of orders"):
+        folder.auditing(log("expectations"))
+    assert folder.gating(log(f"{tmp_path}/elsewhere/expectations"), "append") is None
 
 
 def test_lakelogs_own_suites_are_found_within_a_zip(tmp_path: Path) -> None:
