@@ -106,7 +106,8 @@ class Fix:
         if unknown:
             known = [*places, *MORE]
             raise InvalidRequest(f"fix: there is no column {unknown[0]!r}.{did_you_mean(unknown[0], known)} Columns: {', '.join(known)}.")
-        about = [F.col(name).alias(f"_{name}") for name in ("raw", "rules", "reason", "source") if f"_{name}" not in places]
+        taken = {name.lower() for name in places}
+        about = [F.col(name).alias(f"_{name}") for name in ("raw", "rules", "reason", "source") if f"_{name}" not in taken]
         held = [F.col(quoted(name)).alias(f"__lakelog_kept_{name}") for name in rows.columns]
         read = flat(log.types, ["timestamp", "headers", "tombstone", "partition"], now, "__fix_row")
         wide = rows.withColumn("__fix_row", F.lit(0)).select(*held, *about, *read)
@@ -114,7 +115,7 @@ class Fix:
         try:
             wide = wide.select("*", *[F.expr(text).alias(f"__lakelog_said_{name}") for name, text in self.expressions.items()])
             wide = wide.select(
-                "*", *[F.col(f"__lakelog_said_{name}").cast(kind).alias(f"__lakelog_set_{name}") for name, kind in kinds.items()]
+                "*", *[F.col(quoted(f"__lakelog_said_{name}")).cast(kind).alias(f"__lakelog_set_{name}") for name, kind in kinds.items()]
             )
             _require_whole(wide, kinds)
         except InvalidRequest:
@@ -158,7 +159,7 @@ def _require_whole(wide: DataFrame, kinds: Mapping[str, DataType | str]) -> None
 
     lost = {}
     for name, kind in kinds.items():
-        said = F.col(f"__lakelog_said_{name}")
+        said = F.col(quoted(f"__lakelog_said_{name}"))
         test = _lost(said, wide.schema[f"__lakelog_said_{name}"].dataType, kind)
         if test is not None:
             lost[name] = F.min(F.when(test, said.cast("string"))).alias(name)
@@ -200,7 +201,9 @@ def _packed(old: Column, kind: DataType, touched: Mapping[str, str], *, stays: b
 
     if not isinstance(kind, StructType):
         return F.col(f"__lakelog_set_{touched['']}")
-    fields = {one.name: F.col(f"__lakelog_set_{touched[one.name]}") if one.name in touched else old[one.name] for one in kind.fields}
+    fields = {
+        one.name: F.col(quoted(f"__lakelog_set_{touched[one.name]}")) if one.name in touched else old[one.name] for one in kind.fields
+    }
     any_set = old.isNotNull() if stays else F.lit(False)
     for column in fields.values():
         any_set = any_set | column.isNotNull()

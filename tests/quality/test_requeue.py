@@ -225,6 +225,18 @@ def test_a_fix_never_rounds_or_cuts_a_value(lake: Lake, tmp_path: Path) -> None:
     assert found == {"a": ("1.88", -5, "2026-05-06"), "b": ("3.00", -8, "2026-05-06")}
 
 
+def test_a_fix_names_every_column_that_a_topic_may_have(lake: Lake, tmp_path: Path) -> None:
+    suites = write(tmp_path / "suites", "odd", append=[rows("positive", "_tombstone OR `a.b` > 0")])
+    config = {"quality.suites": suites, "quality.on.failure": "quarantine"}
+    odd = lake.create_topic("odd", key="STRING", value="`a.b` INT, `c``d` INT, `_RAW` STRING", config=config)
+    assert odd.append([{"key": "k", "value": {"a.b": -5, "c`d": 1, "_RAW": "r"}}]).quarantined == 1
+    fix = {"a.b": "abs(`a.b`)", "c`d": "`c``d` + 1", "_RAW": "concat(_raw, '!')"}
+    with pytest.raises(InvalidRequest, match="^fix: c`d would be 1.5, which is no INT"):
+        odd.requeue(fix={**fix, "c`d": "1.5"}, dry_run=True)
+    assert odd.requeue(fix=fix).records == 1
+    assert [row["value"].asDict() for row in odd.read().collect()] == [{"a.b": 5, "c`d": 2, "_RAW": "r!"}]
+
+
 @pytest.mark.long
 def test_a_few_records_are_not_held_to_what_is_a_share_of_a_delivery(lake: Lake, tmp_path: Path) -> None:
     note = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "note", "mostly": 0.5}, "description": "note"}
