@@ -19,6 +19,20 @@ PAIR = "expect_column_pair_values_"
 ABOUT_NULL = (f"{COLUMN}not_be_null", f"{COLUMN}be_null")
 # What every one of them may have beside its own arguments, and what only reports are made by.
 COMMON = {"column", "mostly", "row_condition", "condition_parser", "result_format", "catch_exceptions", "windows", "meta"}
+# What the values of arguments are, and whether one is such.
+KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    **dict.fromkeys(
+        ("column", "column_A", "column_B", "ignore_row_if", "regex", "like_pattern"), ("a text", lambda one: isinstance(one, str))
+    ),
+    **dict.fromkeys(("strict_min", "strict_max", "or_equal"), ("true or false", lambda one: isinstance(one, bool))),
+    "value": ("a number", lambda one: isinstance(one, (int, float)) and not isinstance(one, bool)),
+    "value_set": ("a list", lambda one: isinstance(one, list)),
+    "regex_list": (
+        "a list of texts, at least one",
+        lambda one: isinstance(one, list) and one != [] and all(isinstance(x, str) for x in one),
+    ),
+    "match_on": ("any or all", lambda one: one in ("any", "all")),
+}
 
 
 def _value(value: Any) -> str:
@@ -42,17 +56,25 @@ def _range(column: str, arguments: Arguments, low: str = "min_value", high: str 
     least, most = arguments.get(low), arguments.get(high)
     if least is None and most is None:
         raise InvalidConfig(f"{low} and {high} are both missing.")
+    require_order(least, most)
     parts = [f"{column} {'>' if arguments.get('strict_min') else '>='} {_value(least)}"] * (least is not None)
     parts += [f"{column} {'<' if arguments.get('strict_max') else '<='} {_value(most)}"] * (most is not None)
     return " AND ".join(parts)
 
 
+def require_order(least: Any, most: Any) -> None:
+    """Refuse two numbers between which there is none.
+
+    Raises:
+        InvalidConfig: naming them.
+    """
+    if all(isinstance(one, (int, float)) for one in (least, most)) and least > most:
+        raise InvalidConfig(f"min_value={least} is greater than max_value={most}: nothing lies between them.")
+
+
 def _in_set(arguments: Arguments) -> str:
     """Whether the column's value is a member; a NULL in the set is none, as it equals no value."""
-    members = arguments["value_set"]
-    if not isinstance(members, list):
-        raise InvalidConfig("value_set is a list.")
-    listed = ", ".join(_value(one) for one in members if one is not None)
+    listed = ", ".join(_value(one) for one in arguments["value_set"] if one is not None)
     return f"{_column(arguments)} IN ({listed})" if listed else "FALSE"
 
 
@@ -131,6 +153,10 @@ def condition(kind: str, arguments: Arguments) -> str:
         raise InvalidConfig(
             f"There is no argument {unknown[0]!r}; known: {', '.join(sorted(own | {'column', 'mostly', 'row_condition'}))}."
         )
+    for name in sorted(set(arguments) & set(KINDS)):
+        what, test = KINDS[name]
+        if not test(arguments[name]):
+            raise InvalidConfig(f"{name} is {what}, not {arguments[name]!r}.")
     try:
         found = made(arguments)
     except KeyError as error:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -115,11 +116,7 @@ def suite(topic: str, door: str, files: Sequence[tuple[str, str]]) -> Suite:
     """
     checks: list[Check] = []
     for where, text in files:
-        try:
-            document = json.loads(text)
-        except ValueError as error:
-            raise InvalidConfig(f"{where} is not JSON: {error}.", file=where) from error
-        for number, one in enumerate(_expectations(where, document), start=1):
+        for number, one in enumerate(_expectations(where, _document(where, text)), start=1):
             try:
                 checks.append(replace(_check(one, door), where=f"{where}, expectation {number}"))
             except InvalidConfig as error:
@@ -135,6 +132,32 @@ def suite(topic: str, door: str, files: Sequence[tuple[str, str]]) -> Suite:
         twice_counted = " One with mostly may count twice." if count > len(made.row_checks) else ""
         raise InvalidConfig(f"{topic}: {count} row rules at the door {door}, at most {MOST}: join some with AND.{twice_counted}")
     return made
+
+
+def _document(where: str, text: str) -> Any:
+    """A file's text as JSON, strictly: a name stands once in an object, and a number is one."""
+    try:
+        return json.loads(text, object_pairs_hook=_object, parse_float=_number, parse_constant=_number)
+    except ValueError as error:
+        raise InvalidConfig(f"{where} is not JSON: {error}.", file=where) from error
+    except RecursionError as error:
+        raise InvalidConfig(f"{where} is nested too deeply.", file=where) from error
+
+
+def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(members)
+    if len(made) < len(members):
+        names = [name for name, _ in members]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice!r} stands twice in one object: leave one out")
+    return made
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is no number")
+    return number
 
 
 def _expectations(where: str, document: Any) -> list[Any]:
@@ -157,8 +180,10 @@ def _check(one: Any, door: str) -> Check:
     """An expectation of a document as a check."""
     if not isinstance(one, dict) or not isinstance(one.get("type"), str) or not isinstance(one.get("kwargs", {}), dict):
         raise InvalidConfig('it is {"type": …, "kwargs": {…}, "description": …}.')
-    kind, kwargs, meta = one["type"], one.get("kwargs", {}), one.get("meta") or {}
+    kind, kwargs, meta = one["type"], one.get("kwargs", {}), {} if one.get("meta") is None else one["meta"]
     _known(kind, one, ("type", "kwargs", "severity", "description", "meta", "notes"))
+    if not isinstance(meta, dict):
+        raise InvalidConfig(f"{kind}: meta is an object.")
     severity = one.get("severity", "critical")
     if severity not in SEVERITIES:
         raise InvalidConfig(f"{kind}: severity {severity!r} must be one of {', '.join(SEVERITIES)}.")
@@ -175,8 +200,10 @@ def _check(one: Any, door: str) -> Check:
     elif kind in rowwise.ROW_WISE:
         condition = rowwise.condition(kind, kwargs)
     name = kwargs.get("name") or meta.get("name") or _made_name(kind, kwargs)
+    if not isinstance(name, str):
+        raise InvalidConfig(f"{kind}: the name is a text, not {name!r}.")
     applies = rowwise.applies(kind, kwargs) if kind in rowwise.ROW_WISE and mostly < 1 else None
-    return Check(str(name), kind, kwargs, severity, described.strip(), condition, float(mostly), applies)
+    return Check(name, kind, kwargs, severity, described.strip(), condition, float(mostly), applies)
 
 
 def _require_own(kind: str, kwargs: Mapping[str, Any], door: str) -> None:
@@ -202,6 +229,7 @@ def _require_own(kind: str, kwargs: Mapping[str, Any], door: str) -> None:
         bounds = [kwargs.get(name) for name in ("min_value", "max_value")]
         if bounds == [None, None] or any(isinstance(one, bool) or not isinstance(one, (int, float, type(None))) for one in bounds):
             raise InvalidConfig(f"{kind}: min_value and max_value are numbers, at least one of them.")
+        rowwise.require_order(bounds[0], bounds[1])
 
 
 def _made_name(kind: str, kwargs: Mapping[str, Any]) -> str:

@@ -46,6 +46,26 @@ def without(member: str) -> dict[str, Any]:
         (stock("expect_column_values_to_be_between", column="amount"), "both missing"),
         (stock("expect_column_values_to_not_be_null", column="a", row_condition="b", condition_parser="great_expectations"), "row_condition is SQL"),
         ("expect_rows_to_satisfy", 'it is {"type"'),
+        ({**GOOD, "meta": "why"}, "meta is an object"),
+        ({**GOOD, "meta": ["why"]}, "meta is an object"),
+        ({**stock("expect_column_values_to_not_be_null", column="a"), "meta": {"name": 5}}, "the name is a text, not 5"),
+        (stock("expect_groups_to_be_unique", columns=["a"], name=[1]), "the name is a text, not [1]"),
+        (figure("a", "records", min_value=5, max_value=1), "min_value=5 is greater than max_value=1"),
+        (stock("expect_column_values_to_be_between", column="a", min_value=2, max_value=1.5), "min_value=2 is greater than max_value=1.5"),
+        (stock("expect_column_value_lengths_to_be_between", column="a", min_value=2, max_value=1), "min_value=2 is greater than max_value=1"),
+        (stock("expect_column_values_to_be_between", column="a", min_value=0, strict_min="false"), "strict_min is true or false"),
+        (stock("expect_column_values_to_be_between", column="a", max_value=0, strict_max=1), "strict_max is true or false"),
+        (stock("expect_column_pair_values_a_to_be_greater_than_b", column_A="a", column_B="b", or_equal="no"), "or_equal is true or false"),
+        (stock("expect_column_pair_values_to_be_equal", column_A="a", column_B="b", ignore_row_if=["neither"]), "ignore_row_if is a text"),
+        (stock("expect_column_values_to_match_regex", column="a", regex=5), "regex is a text"),
+        (stock("expect_column_values_to_not_match_regex", column="a", regex=None), "regex is a text"),
+        (stock("expect_column_values_to_match_regex_list", column="a", regex_list="abc"), "regex_list is a list of texts, at least one"),
+        (stock("expect_column_values_to_match_regex_list", column="a", regex_list=5), "regex_list is a list of texts, at least one"),
+        (stock("expect_column_values_to_not_match_regex_list", column="a", regex_list=[]), "regex_list is a list of texts, at least one"),
+        (stock("expect_column_values_to_match_regex_list", column="a", regex_list=["b"], match_on="every"), "match_on is any or all"),
+        (stock("expect_column_values_to_match_like_pattern", column="a", like_pattern=5), "like_pattern is a text"),
+        (stock("expect_column_values_to_not_be_null", column=None), "column is a text"),
+        (stock("expect_column_value_lengths_to_equal", column="a", value="3"), "value is a number"),
     ],
 )  # fmt: skip
 def test_what_is_not_understood_is_refused_and_named(expectation: Any, says: str) -> None:
@@ -56,7 +76,15 @@ def test_what_is_not_understood_is_refused_and_named(expectation: Any, says: str
 
 
 def test_a_document_that_is_no_suite_is_refused() -> None:
-    for text, says in (("{", "is not JSON"), ("[]", "a suite is"), ('{"name": "s", "expectations": [], "data": 1}', "there is no 'data'")):
+    one = '{"type": "expect_rows_to_satisfy", "kwargs": {"name": "a", "expression": "true"}, "description": "a"'
+    bound = '{"type": "expect_figure_to_be_between", "kwargs": {"name": "a", "figure": "records", "max_value": %s}, "description": "a"}'
+    for text, says in (
+        ("{", "is not JSON"), ("[]", "a suite is"), ('{"name": "s", "expectations": [], "data": 1}', "there is no 'data'"),
+        (f'{{"name": "s", "expectations": [{one}}}], "expectations": []}}', "'expectations' stands twice in one object: leave one out"),
+        (f'{{"name": "s", "expectations": [{one}, "severity": "critical", "severity": "info"}}]}}', "'severity' stands twice"),
+        *((f'{{"name": "s", "expectations": [{bound % value}]}}', f"is not JSON: {value} is no number") for value in ("NaN", "-Infinity", "1e999")),
+        ("[" * 100_000, "is nested too deeply"),
+    ):  # fmt: skip
         with pytest.raises(InvalidConfig, match=says):
             suite("orders", "append", [("orders/append.json", text)])
     with pytest.raises(InvalidConfig, match="two rules called key_present"):
