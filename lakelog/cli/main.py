@@ -143,10 +143,8 @@ def main(argv: Sequence[str] | None = None, signals: Signals | None = None) -> i
     failed = failure(caught, signals.received)
     if "--debug" in flags and caught is not None:
         traceback.print_exception(caught)
-    output.say_error(failed.name, failed)
     with _while_read():
-        if "--json" in flags:
-            output.document(failed.to_dict())
+        output.failed(failed, as_json="--json" in flags)
     return failed.exit_code
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakelog.cli.statements import COMMANDS, LEAVING, first_statement, is_verb, statements, unknown_word
 from lakelog.delta.prerequisites import cache_folder
-from lakelog.errors import LakelogError, NotReady
+from lakelog.errors import InvalidRequest, LakelogError, NotReady
 from lakelog.model.config import did_you_mean
 from lakelog.model.queries import BEGINNINGS, KINDS, without_comments_before
 from lakelog.running.interrupt import Signals
@@ -64,6 +64,18 @@ class Shell:
 
     def run(self, statement: str) -> int | None:
         """Run a statement; gives its exit code, None where the shell is to be left."""
+        try:
+            return self._run(statement)
+        except InvalidRequest as error:
+            output.failed(error, as_json="--json" in [*self.options, *statement.split()])
+            return error.exit_code
+
+    def _run(self, statement: str) -> int | None:
+        """As `run`.
+
+        Raises:
+            InvalidRequest: the statement is none that the command line, or a query, could be.
+        """
         if statement.strip().rstrip("; ") in ("--help", "-h"):
             statement = "help"
         text = without_comments_before(statement).strip().rstrip(";").strip()
@@ -77,25 +89,23 @@ class Shell:
             output.line(HELP.format(engine=self.engine, verbs=textwrap.fill("Verbs: " + " ".join(sorted(self.verbs)), 100)))
             return 0
         if first == "help":
-            return self.main([*(word.lower() for word in words[1:]), "--help"], Signals(ends_session=False))
+            return self.main([*self.options, *(word.lower() for word in words[1:]), "--help"], Signals(ends_session=False))
         if first == "engine":
             return self._choose(words[1:])
         unknown = unknown_word(text, self.verbs)
         if unknown is not None:
             known = [*self.verbs, *COMMANDS, *(word.lower() for word in BEGINNINGS)]
-            output.say(
-                f"Error (NOT_A_QUERY): {unknown} is neither a verb nor the beginning of a query.{did_you_mean(unknown.lower(), known)} A query"
-                f" begins with {KINDS}; help tells more. Nothing was run."
+            raise InvalidRequest(
+                f"{unknown} is neither a verb nor the beginning of a query.{did_you_mean(unknown.lower(), known)} A query begins with {KINDS};"
+                " help tells more. Nothing was run.",
+                name="NOT_A_QUERY",
             )
-            return 2
         try:
             command = [first, *shlex.split(text)[1:]] if is_verb(text, self.verbs) else ["sql", "--", text]
         except ValueError as error:
-            output.say(f"Error (INVALID_REQUEST): {error}: a quotation mark has no counterpart.")
-            return 2
+            raise InvalidRequest(f"{error}: a quotation mark has no counterpart.") from error
         if first == "shell":
-            output.say("Error (INVALID_REQUEST): this is the shell already.")
-            return 2
+            raise InvalidRequest("this is the shell already.")
         if command[0] == "sql":
             # One that is named behind it counts.
             command[1:1] = ["--engine", self.engine]
@@ -105,8 +115,7 @@ class Shell:
         if len(words) == 1 and words[0].lower() in ENGINES:
             self.engine = words[0].lower()
             return 0
-        output.say(f"Error (INVALID_REQUEST): engine {' or '.join(ENGINES)}; now {self.engine}.")
-        return 2
+        raise InvalidRequest(f"engine {' or '.join(ENGINES)}; now {self.engine}.")
 
     def script(self, lines: Iterable[str]) -> int:
         """Run the statements of a script; the first one that fails ends it, with its exit code, and is named by its line."""

@@ -44,6 +44,13 @@ def say_error(name: str, message: object) -> None:
     say(f"Error ({name}): {' '.join(str(message).split())}")
 
 
+def failed(error: LakelogError, *, as_json: bool) -> None:
+    """What a command, or a line of a shell, failed of: one line on stderr; ``as_json``: and one JSON object on stdout."""
+    say_error(error.name, error)
+    if as_json:
+        document(error.to_dict())
+
+
 def line(text: str) -> None:
     """One line of data, on stdout.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -162,6 +163,19 @@ def test_a_script_may_begin_with_a_byte_order_mark_and_help_is_no_comment(cli: C
         assert "Verbs: append check clean commit " in answer.out
     assert "Usage: lakelog latest" in cli(f"--root {tmp_path}/lake shell", stdin="help LATEST\n").out
     assert cli("help latest").out == cli("latest --help").out != ""
+
+
+def test_the_shells_own_errors_are_json_where_it_was_asked_for(cli: Callable[..., Answer], tmp_path: Path) -> None:
+    (tmp_path / "lake").mkdir()
+    lines = {"selct 1;": "NOT_A_QUERY", "topic 'list": "INVALID_REQUEST", "engine mysql": "INVALID_REQUEST", "shell": "INVALID_REQUEST",
+             "help nope": "INVALID_REQUEST"}  # fmt: skip
+    for line, name in lines.items():
+        plain, told = (cli(f"--root {tmp_path}/lake {options} shell", stdin=f"help\n{line}\n") for options in ("", "--json"))
+        assert (plain.code, told.code, told.err) == (2, 2, plain.err), line
+        assert told.err.startswith(f"Error ({name}): ") and told.err.endswith(f"The script ended at line 2: {line}\n")
+        error = json.loads(told.out.removeprefix(plain.out))
+        assert (error["error"], f"Error ({name}): {error['message']}") == (name, plain.err.splitlines()[0]), line
+    assert json.loads(cli(f"--root {tmp_path}/lake shell", stdin="lates orders --json\n").out)["error"] == "NOT_A_QUERY"
 
 
 def test_what_completes_without_a_lake() -> None:
