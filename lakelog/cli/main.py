@@ -91,6 +91,7 @@ def shell(
     """Type verbs and SQL, one start for all; or give a script on standard input."""
     from lakelog.cli import shell as shells
     from lakelog.terminal import root as place
+    from lakelog.terminal.input import standard_input
 
     if engine not in (None, *shells.ENGINES):
         raise InvalidRequest(f"--engine {engine}: must be one of {', '.join(shells.ENGINES)}.")
@@ -100,7 +101,7 @@ def shell(
     options += [f"--{flag}" for flag in ("json", "yes", "debug") if getattr(call, flag)]
     verbs = {name: [*getattr(one, "commands", ())] for name, one in typer.main.get_group(app).commands.items()}
     opened = shells.Shell(main, options, verbs, settings.open_native if native else None, engine or ("duckdb" if native else "spark"))
-    code = shells.converse(opened) if shells.is_terminal() else opened.script(sys.stdin)
+    code = shells.converse(opened) if shells.is_terminal() else opened.script(standard_input())
     if code:
         raise typer.Exit(code)
 

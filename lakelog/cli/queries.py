@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated
@@ -38,12 +37,13 @@ def sql(
     from lakelog.delta.tables import door
     from lakelog.model.queries import begun
     from lakelog.terminal import rows
+    from lakelog.terminal.input import standard_input
 
     output.check_form(format)
     _check_at(at)
     if query == "-":
         call.require_input_free([query])
-        query = sys.stdin.read().removeprefix("\ufeff")
+        query = standard_input().read().removeprefix("\ufeff")
     _, word = begun(query)
     if engine not in ("spark", "duckdb"):
         raise InvalidRequest(f"--engine {engine}: must be one of spark, duckdb.{did_you_mean(engine, ('spark', 'duckdb'))}")

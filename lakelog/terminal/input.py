@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import io
 import json
 import os
 import re
@@ -12,7 +13,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from lakelog.errors import GateFailed, InvalidConfig, InvalidRecords, InvalidRequest, LakelogError, NotFound
 from lakelog.inputs.identity import matched
@@ -63,6 +64,17 @@ def as_files(files: Sequence[str], form: str | None) -> Iterator[list[str]]:
             if isinstance(error, InvalidRecords):
                 error.problems = list(error.details["problems"])
             raise
+
+
+def standard_input() -> TextIO:
+    """Standard input as text, before anything of it was read.
+
+    Octets that are not UTF-8 do not end it: they stand in it as in the arguments of a command line (surrogates), and what cannot take them
+    refuses them.
+    """
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="surrogateescape")
+    return sys.stdin
 
 
 @contextlib.contextmanager

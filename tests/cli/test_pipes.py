@@ -1,9 +1,10 @@
-"""What becomes of an answer where stdout takes none of it, or not all signs."""
+"""What becomes of an answer where stdout takes none of it, or not all signs; and of standard input that is not UTF-8."""
 
 from __future__ import annotations
 
 import json
 import os
+import secrets
 import subprocess
 import sys
 from pathlib import Path
@@ -25,18 +26,18 @@ def empty(lake: Path) -> None:
     commit.write_text(commit.read_text().replace('"configuration":{}', f'"configuration":{{"{FORMAT}":"{FORMAT_VERSION}"}}'))
 
 
-def answered(lake: Path, *arguments: str, closed: bool = False, **environment: str) -> tuple[int, str, str]:
-    """Code, stdout and stderr of the command line as a process; ``closed``: nobody reads stdout."""
+def answered(lake: Path, *arguments: str, given: bytes = b"", closed: bool = False, **environment: str) -> tuple[int, str, str]:
+    """Code, stdout and stderr of the command line as a process, ``given`` its standard input; ``closed``: nobody reads stdout."""
     empty(lake)
     ours, theirs = os.pipe()
     if closed:
         os.close(ours)
     process = subprocess.Popen(
         [sys.executable, "-m", "lakelog.cli.main", "--root", str(lake), *arguments],
-        stdin=subprocess.DEVNULL, stdout=theirs, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(REPOSITORY), **environment},
+        stdin=subprocess.PIPE, stdout=theirs, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(REPOSITORY), **environment},
     )  # fmt: skip
     os.close(theirs)
-    said = process.communicate()[1].decode()
+    said = process.communicate(given)[1].decode()
     out = "" if closed else os.fdopen(ours).read()
     return process.returncode, out, said
 
@@ -97,3 +98,20 @@ def test_a_full_disk_under_stderr_changes_no_code(command: list[str], code: int,
             stdout=subprocess.PIPE, stderr=full, env={**os.environ, "PYTHONPATH": str(REPOSITORY)}, check=False,
         )  # fmt: skip
     assert done.returncode == code
+
+
+def test_standard_input_that_is_not_utf_8_is_refused_with_its_line(tmp_path: Path) -> None:
+    def strict(*arguments: str, given: bytes) -> tuple[int, str, str]:
+        """As where the locale is not C.UTF-8."""
+        return answered(tmp_path / secrets.token_hex(4), *arguments, given=given, PYTHONIOENCODING="utf-8:strict")
+
+    code, out, err = strict("shell", "--engine", "duckdb", given=b"-- caf\xe9\nhelp\n\nSELECT 'caf\xe9';\nhelp\n")
+    assert (code, out.count("A verb of the command line")) == (2, 1), err
+    assert "Error (NOT_A_QUERY): A text that is not UTF-8 (\"SELECT 'caf\", then '\\udce9')" in err
+    assert err.endswith("The script ended at line 4: SELECT 'caf\\udce9';\n")
+    for command in (["sql", "-", "--json"], ["sql", "-", "--json", "--engine", "duckdb"]):
+        code, out, err = strict(*command, given=b"SELECT 'caf\xe9'")
+        assert (code, json.loads(out)["error"]) == (2, "NOT_A_QUERY"), err
+    for line in (b"latest caf\xe9", b"caf\xe9"):
+        code, out, err = strict("--json", "shell", given=line)
+        assert (code in (2, 5), json.loads(out)["error"] != "UNEXPECTED", err.count("line 1: ")) == (True, True, 1), err
