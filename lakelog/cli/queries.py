@@ -11,7 +11,7 @@ import typer
 from lakelog.errors import Damaged, InvalidRequest
 from lakelog.model.config import did_you_mean
 from lakelog.terminal import output
-from lakelog.terminal.context import Call, Engine, Form, Limit, Name, verb
+from lakelog.terminal.context import Call, Engine, Form, Limit, Name, OfText, verb
 
 At = Annotated[
     str | None, typer.Option("--at", metavar="POINT", help="As it was: a snapshot's name, a silver version, or a time (ISO 8601, UTC).")
@@ -127,6 +127,6 @@ def _check_at(at: str | None) -> None:
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file to the command line."""
-    verb(app, example='lakelog sql "SELECT * FROM orders"')(sql)
+    verb(app, example='lakelog sql "SELECT * FROM orders"', kind=OfText)(sql)
     verb(app, example="lakelog latest orders --at 1")(latest)
     verb(app, example="lakelog verify orders")(verify)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from lakelog.delta.object_store import unarbitrated
 from lakelog.delta.session import setting
@@ -42,6 +44,8 @@ Delimiter = Annotated[
 ]
 Encoding = Annotated[str | None, typer.Option(metavar="NAME", help="Of CSV, for example cp1252 or utf-16; else utf-8.")]
 COMMON: dict[str, Any] = {"root": Root, "config": Config, "json": Json, "yes": Yes, "debug": Debug}
+# What begins a comment of SQL and is no option: a name, alone or with its value.
+COMMENTED = re.compile(r"--(?![A-Za-z][\w-]*(?:=|\Z)|\Z)")
 DEFAULTS: dict[str, Any] = {"root": None, "config": None, "json": False, "yes": False, "debug": False}
 
 
@@ -139,7 +143,20 @@ def _of_spark(error: Exception, topic: object) -> LakelogError | None:
     return found and in_cli(found, named)
 
 
-def verb(app: typer.Typer, name: str | None = None, *, example: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+class OfText(TyperCommand):
+    """A command with a text of SQL: one that begins with a comment (``-- …``) is no option."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As a command does, with the text behind its options."""
+        found = next((place for place, one in enumerate(args) if one == "--" or COMMENTED.match(one)), len(args))
+        if args[found:] and args[found] != "--":
+            args = [*args[:found], *args[found + 1 :], "--", args[found]]
+        return super().parse_args(ctx, args)
+
+
+def verb(
+    app: typer.Typer, name: str | None = None, *, example: str, kind: type[TyperCommand] | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a function a command of ``app``: its first argument is the `Call`, the others are the command's own, then come the common ones.
 
     ``example`` is shown by its help, and run by a test: the first topic is orders, the file orders.ndjson.
@@ -181,7 +198,7 @@ def verb(app: typer.Typer, name: str | None = None, *, example: str) -> Callable
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         command.__annotations__ = {one.name: one.annotation for one in parameters}
         command.__name__, command.__doc__ = function.__name__, function.__doc__
-        app.command(name, epilog=f"\b\nExample:\n  {example}")(command)
+        app.command(name, cls=kind, epilog=f"\b\nExample:\n  {example}")(command)
         return function
 
     return register

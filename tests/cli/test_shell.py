@@ -14,6 +14,7 @@ from lakelog.cli import shell as shells
 from lakelog.cli.main import main
 from lakelog.cli.shell import Shell
 from lakelog.cli.statements import first_statement, statements
+from tests.cli.test_pipes import empty
 from tests.conftest import NOON, Answer
 
 if TYPE_CHECKING:
@@ -176,6 +177,38 @@ def test_the_shells_own_errors_are_json_where_it_was_asked_for(cli: Callable[...
         error = json.loads(told.out.removeprefix(plain.out))
         assert (error["error"], f"Error ({name}): {error['message']}") == (name, plain.err.splitlines()[0]), line
     assert json.loads(cli(f"--root {tmp_path}/lake shell", stdin="lates orders --json\n").out)["error"] == "NOT_A_QUERY"
+
+
+def test_comments_stay_comments(cli: Callable[..., Answer], tmp_path: Path) -> None:
+    (tmp_path / "lake").mkdir()
+    for line in (
+        "-- two topics",
+        "--json",
+        "--json is printed",
+        "--root",
+        "--status orders",
+        "--limit 5 latest orders",
+        "-- --json status",
+    ):
+        assert cli(f"--root {tmp_path}/lake shell", stdin=f"{line}\nhelp\n").code == 0, line
+    queries = list(statements(["SELECT 1,", "--json status", "2;"], VERBS, lambda: "duckdb"))
+    assert [(number, text.strip()) for number, text in queries] == [(1, "SELECT 1,\n--json status\n2;")]
+
+
+@pytest.mark.parametrize("before", ["-- one\n", "--one\n", "--limit 5\n", "--\n", "/* one */ ", "\n -- one\n"])
+def test_a_query_may_begin_with_a_comment(before: str, cli: Callable[..., Answer], tmp_path: Path) -> None:
+    empty(tmp_path / "lake")
+    options = ["--engine", "duckdb", "--format", "csv"]
+    for words in ([f"{before}SELECT 1 AS a", *options], [*options, f"{before}SELECT 1 AS a"], [*options, "--", f"{before}SELECT 1 AS a"]):
+        answer = cli(["--root", f"{tmp_path}/lake", "sql", *words])
+        assert (answer.code, answer.out) == (0, "a\n1\n"), (words, answer)
+
+
+def test_what_is_no_comment_is_an_option(cli: Callable[..., Answer]) -> None:
+    for word in ("--lmit", "--lmit=5", "--lmit=a\nb"):
+        answer = cli(["sql", word, "SELECT 1"])
+        assert (answer.code, "No such option: --lmit" in answer.err) == (2, True), answer
+    assert "(NOT_A_QUERY)" in cli(["sql", "-- nothing"]).err
 
 
 def test_what_completes_without_a_lake() -> None:
