@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakelog.cli.statements import COMMANDS, LEAVING, first_statement, is_verb, statements, unknown_word
+from lakelog.cli.statements import COMMANDS, LEAVING, first_statement, is_verb, options_first, statements, unknown_word
 from lakelog.delta.prerequisites import cache_folder
 from lakelog.errors import InvalidRequest, LakelogError, NotReady
 from lakelog.model.config import did_you_mean
@@ -78,6 +78,12 @@ class Shell:
         """
         if statement.strip().rstrip("; ") in ("--help", "-h"):
             statement = "help"
+        misplaced = options_first(statement, self.verbs)
+        if misplaced is not None:
+            raise InvalidRequest(
+                f"{misplaced['option']} before a verb begins a comment of SQL here, which was surely not meant: begin the line with"
+                f" {misplaced['verb'].lower()}, its options stand behind it. Nothing was run."
+            )
         text = without_comments_before(statement).strip().rstrip(";").strip()
         if not text:
             return 0

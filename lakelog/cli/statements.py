@@ -11,6 +11,10 @@ LEAVING = ("exit", "quit", r"\q")
 COMMANDS = (*LEAVING, "help", "?", "engine")
 # How much an EXPLAIN tells, in the dialects there are.
 HOW = ("EXTENDED", "FORMATTED", "CODEGEN", "COST", "ANALYZE")
+# A line of options that every verb has, and a word.
+OPTIONS = re.compile(
+    r"\s*(?=(?P<option>--\w+))(?:(?:--(?:json|yes|debug)|--(?:root|config)(?:=|[ \t]+)\S+)[ \t]+)+(?P<verb>[\w-]+)(?![\w-])[^\n]*(?:\n|\Z)"
+)
 COMMENT = r"--[^\n]*|/\*.*?\*/"
 # What a semicolon in does not end a statement, in each dialect: texts, quoted names, comments.
 WHOLE = {
@@ -48,12 +52,21 @@ def is_verb(text: str, verbs: Verbs) -> bool:
     return words[0] != "EXPLAIN" and first_word(" ".join(words[1:])) not in (*QUERIES, *HOW) and "explain" in verbs
 
 
+def options_first(text: str, verbs: Verbs) -> re.Match[str] | None:
+    """A first line on which options of the command line stand before a verb: for SQL it were a comment, and surely is none.
+
+    The groups: the first option, the verb.
+    """
+    found = OPTIONS.match(text)
+    return found if found is not None and found["verb"].lower() in verbs else None
+
+
 def first_statement(text: str, verbs: Verbs, engine: str) -> tuple[str, str, str] | None:
     """What is before the first statement of a text (blanks, comments), that statement, and what follows; None where it goes on in the next line.
 
     A text without a statement is all before it.
     """
-    asked = re.match(r"\s*(--help|-h)[ \t;]*\n", text)
+    asked = re.match(r"\s*(--help|-h)[ \t;]*\n", text) or options_first(text, verbs)
     if asked:
         return "", asked[0], text[asked.end() :]
     body = text

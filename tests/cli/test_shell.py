@@ -179,6 +179,20 @@ def test_the_shells_own_errors_are_json_where_it_was_asked_for(cli: Callable[...
     assert json.loads(cli(f"--root {tmp_path}/lake shell", stdin="lates orders --json\n").out)["error"] == "NOT_A_QUERY"
 
 
+@pytest.mark.parametrize(
+    ("line", "option", "verb"),
+    [("--root /lake topic list", "--root", "topic"), ("--json status", "--json", "status"), ("--yes --config=a Latest x;", "--yes", "latest")],
+)  # fmt: skip
+def test_options_of_the_command_line_before_a_verb_are_no_comment(
+    line: str, option: str, verb: str, cli: Callable[..., Answer], tmp_path: Path
+) -> None:
+    (tmp_path / "lake").mkdir()
+    answer = cli(f"--root {tmp_path}/lake shell", stdin=f"help\n{line}\nhelp\n")
+    assert (answer.code, answer.out.count("A verb of the command line")) == (2, 1), answer
+    assert f"Error (INVALID_REQUEST): {option} before a verb begins a comment of SQL here" in answer.err
+    assert f"begin the line with {verb}," in answer.err and "The script ended at line 2: " in answer.err
+
+
 def test_comments_stay_comments(cli: Callable[..., Answer], tmp_path: Path) -> None:
     (tmp_path / "lake").mkdir()
     for line in (
