@@ -12,7 +12,7 @@ from lakelog.cleaning import segments
 from lakelog.cleaning.verbs import CleaningVerbs
 from lakelog.delta import table_properties
 from lakelog.delta.lock import LOCKED
-from lakelog.delta.table_properties import IDENTITY, PREFIX
+from lakelog.delta.table_properties import IDENTITY, PARTITIONS, PREFIX, TYPES
 from lakelog.delta.tables import door
 from lakelog.errors import Conflict, InvalidRequest, NotFound, TopicNotFound
 from lakelog.latest import merge, status, verify
@@ -40,6 +40,14 @@ if TYPE_CHECKING:
 MERGE_ATTEMPTS = 10
 LOGGER = logging.getLogger("lakelog")
 LOGGER.addHandler(logging.NullHandler())
+
+
+def _types(text: str) -> Types:
+    """The declared types, as a property of the log has them."""
+    from pyspark.sql.types import StructType
+
+    sides = StructType.fromJson(json.loads(text))
+    return Types(sides["key"].dataType, sides["value"].dataType)
 
 
 @dataclass(repr=False)
@@ -76,22 +84,18 @@ class Topic(LatestTable, LogWriting, LogRetention, SnapshotVerbs, QualityVerbs, 
         Raises:
             TopicNotFound: there is no such topic, or a table that is not lakelog's.
             InvalidConfig: a newer lakelog wrote it.
+            Damaged: a property is not as lakelog writes it.
         """
-        from pyspark.sql.types import StructType
-
         stored = table_properties.read(self.spark, self.bronze)
         if stored is None or IDENTITY not in stored:
             self._types = None
             raise TopicNotFound(f"There is no topic {self.name} in {self.root}.")
         table_properties.require_readable(str(self.bronze), stored)
         if self._types is None or stored != self._stored:
-            sides = StructType.fromJson(json.loads(stored[f"{PREFIX}topic.types"]))
-            self._types = Types(sides["key"].dataType, sides["value"].dataType)
+            self._types = table_properties.parsed(self.bronze, stored, TYPES, _types)
         self._stored = stored
-        self.partitions = int(stored[f"{PREFIX}topic.partitions"])
-        self.config = TopicConfig(
-            {name: stored[PREFIX + name] for name in config.SETTINGS if PREFIX + name in stored}, self.lake_defaults()
-        )
+        self.partitions = table_properties.parsed(self.bronze, stored, PARTITIONS, int)
+        self.config = TopicConfig(table_properties.settings(self.bronze, stored, config.SETTINGS), self.lake_defaults())
         self.rule = OrderingRule.from_config(self.config)
 
     @property

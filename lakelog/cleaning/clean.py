@@ -238,7 +238,7 @@ def _write_tombstones(log: TopicLog, made: Plan, errors: Mapping[int, LakelogErr
     for attempt in range(ATTEMPTS):
         try:
             # What was merged since the plan may hold late records of keys whose versions were to be forgotten: they wait for the next clean.
-            known = progress(log.spark, log.silver) if made.count("forgotten") or at_once else None
+            known = progress(log) if made.count("forgotten") or at_once else None
             as_planned = known is None or known.next == dict(made.merged)
             withheld, late = (made.withheld, made.late) if as_planned else (None, None)
             replace(tombstones, withheld=withheld, late=late, known=known).write(log)

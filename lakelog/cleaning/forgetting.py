@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lakelog.delta import tables
 from lakelog.latest import silver
-from lakelog.latest.progress import CONTROL_BUCKET
+from lakelog.latest.control_rows import CONTROL_BUCKET
 from lakelog.log import bronze
 from lakelog.log.tail import LogEnd
 from lakelog.model.records import looked_up

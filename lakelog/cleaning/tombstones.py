@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from lakelog.delta import frames, tables
 from lakelog.delta.errors import raised
 from lakelog.errors import Conflict
-from lakelog.latest.progress import CONTROL_BUCKET, Progress, digest_sql
+from lakelog.latest.control_rows import CONTROL_BUCKET
+from lakelog.latest.progress import Progress, digest_sql
 from lakelog.latest.silver import REMEMBERED
 from lakelog.latest.upsert import PROGRESS_MOVED
 from lakelog.model.names import listed, literal

@@ -67,7 +67,7 @@ class CleaningVerbs:
         _checked(max_bytes)
         self.refresh()
         log, now = self.log, self.clock()
-        state = progress(log.spark, log.silver)
+        state = progress(log)
         end = log_end(log, pin=True)
         if roll_idle:
             end = rolled(end, lambda tail: is_old(tail, log.config.roll_ms(), now))
@@ -119,14 +119,14 @@ class CleaningVerbs:
         end = log_end(log, pin=True, known=known)
         before = end.starts()
         moves = retention.moves(log, end, self._held(), now=now)
-        state = progress(log.spark, log.silver, from_rows=True)
+        state = progress(log, from_rows=True)
         # What was appended since the merge is not in the latest table yet: its segments wait for the next clean.
         starts = {index: start if start <= state.next[index] else before[index] for index, start in moves.starts.items()}
         if starts != before or retention.lies_below(log, end):
             retention.move(log, end, starts, state.next, now=now)
             # In this order: what a restore does in between is told by the progress that is read after the log's end.
             end = log_end(log, pin=True)
-            state = progress(log.spark, log.silver, from_rows=True)
+            state = progress(log, from_rows=True)
         rows = clean.winners_of(log, state, end, ahead=False)
         made = clean.plan(log, end, rows, state.next, force=force, max_bytes=max_bytes, now=now)
         made, errors = clean.carry_out(log, made, rows, lambda: self._require_rule(log, state))
@@ -151,7 +151,7 @@ class CleaningVerbs:
         Cost: as `progress`.
         """
         self.refresh()
-        found = progress(log.spark, log.silver)
+        found = progress(log)
         if {self.log.rule, found.rule} != {log.rule} or found.generation != state.generation:
             raise Conflict(
                 f"{self.name}: the ordering rule was changed, or the latest table computed anew, while the clean was planned. No record was removed;"
@@ -200,7 +200,7 @@ class CleaningVerbs:
         end = self._ready(pin=True)
         start = retention.require_deletable(self.log, end, self._held(), partition, offset)
         before = end.tails[partition].state.start
-        merged = progress(self.spark, self.log.silver, from_rows=True).next
+        merged = progress(self.log, from_rows=True).next
         gone = retention.move(self.log, end, {**end.starts(), partition: start}, merged, now=self.clock())
         LOGGER.info("%s: the log of partition %d starts at %d: %d records removed", self.name, partition, start, gone)
         return RecordsDeleted(self.name, partition, before, start, gone)
@@ -279,7 +279,7 @@ class CleaningVerbs:
         """
         self.refresh()
         other = self._under(config)
-        state = progress(self.log.spark, self.log.silver)
+        state = progress(self.log)
         wanted = named(self.log.spark, key, self.log.types.key)
         return explain.explain(other, self.log, log_end(self.log, pin=True), state, wanted, now=self.clock())
 

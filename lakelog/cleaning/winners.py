@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from lakelog.cleaning.forgetting import is_due
 from lakelog.delta import frames, past
 from lakelog.latest.compare import compare
+from lakelog.latest.control_rows import CONTROL_BUCKET
 from lakelog.latest.fold import fold
-from lakelog.latest.progress import CONTROL_BUCKET, Progress
+from lakelog.latest.progress import Progress
 from lakelog.model.records import looked_up
 from lakelog.model.topic_log import TopicLog
 

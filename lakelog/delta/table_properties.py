@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 from lakelog.delta import commit_file
 from lakelog.delta.commit_file import CommitFile
 from lakelog.delta.errors import door
 from lakelog.delta.statement import committing
-from lakelog.errors import Conflict, InvalidConfig, NotFound
+from lakelog.errors import Conflict, Damaged, InvalidConfig, NotFound
+from lakelog.model.config import Setting
 from lakelog.model.names import TableRef, literal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+T = TypeVar("T")
 # What is lakelog's among them. A table whose FORMAT is greater was written by a newer lakelog; every table of a topic bears its IDENTITY.
 PREFIX = "lakelog."
 FORMAT, IDENTITY = f"{PREFIX}format", f"{PREFIX}topic.uuid"
+TYPES, PARTITIONS = f"{PREFIX}topic.types", f"{PREFIX}topic.partitions"
 FORMAT_VERSION = 2
 # What Spark shows in place of a value that it takes for a secret, by its name or by itself: url, token, hourly …
 REDACTED = "*********(redacted)"
@@ -49,14 +52,45 @@ def read(spark: SparkSession, table: TableRef) -> dict[str, str] | None:
     return dict(found)
 
 
-def require_readable(what: str, stored: Mapping[str, str]) -> None:
-    """Refuse a table of lakelog's, by its properties, that a newer version of it wrote.
+def parsed(table: object, stored: Mapping[str, str], name: str, parse: Callable[[str], T], *, optional: bool = False) -> T:
+    """A property of a table of lakelog's as the value that it stands for; ``optional`` is one without which there is a default.
+
+    Raises:
+        Damaged: it is missing, or its text is none that lakelog writes.
+    """
+    try:
+        return parse(stored[name])
+    except (AttributeError, InvalidConfig, LookupError, StopIteration, TypeError, ValueError) as error:
+        found = f"is {stored[name]!r}, which lakelog does not write" if name in stored else "is missing"
+        remedy = (
+            f"or take it off for the default: ALTER TABLE … UNSET TBLPROPERTIES ('{name}')" if optional else "DESCRIBE HISTORY tells it"
+        )
+        raise Damaged(
+            f"{table}: its property {name} {found}. Give it the value that it had: ALTER TABLE … SET TBLPROPERTIES ('{name}' = '…'); {remedy}."
+        ) from error
+
+
+def settings(table: object, stored: Mapping[str, str], known: Mapping[str, Setting]) -> dict[str, str]:
+    """Those of a topic's or lake's settings that are among a table's properties, by their names there, as texts that can be parsed.
+
+    Raises:
+        Damaged: naming one that cannot.
+    """
+    found = {name: stored[PREFIX + name] for name in known if PREFIX + name in stored}
+    for name in found:
+        parsed(table, stored, PREFIX + name, known[name].parse, optional=True)
+    return found
+
+
+def require_readable(what: str, stored: Mapping[str, str], table: object = None) -> None:
+    """Refuse a table of lakelog's, by its properties, that a newer version of it wrote; ``what`` is what it stands for, or the table.
 
     Raises:
         InvalidConfig: naming it and both formats.
+        Damaged: its format is no number.
     """
     written = stored.get(FORMAT, "1")
-    if int(written) > FORMAT_VERSION:
+    if parsed(table or what, {FORMAT: written}, FORMAT, int) > FORMAT_VERSION:
         raise InvalidConfig(f"{what} was written by a newer lakelog (format {written}, this one knows {FORMAT_VERSION}). Upgrade lakelog.")
 
 

@@ -58,11 +58,12 @@ class LakeTable:
 
         Raises:
             InvalidConfig: a newer lakelog wrote it.
+            Damaged: its format is no number.
         """
         stored = self._stored()
         if stored is None or FORMAT not in stored:
             return None
-        table_properties.require_readable(self.root, stored)
+        table_properties.require_readable(self.root, stored, self.table)
         return stored
 
     def opened(self) -> dict[str, str]:
@@ -82,10 +83,13 @@ class LakeTable:
         return {name.removeprefix(LISTED): identity for name, identity in sorted(stored.items()) if name.startswith(LISTED)}
 
     def defaults(self) -> dict[str, str]:
-        """The lake-wide defaults that were set, under their broker names. No Spark job."""
-        stored = self._stored() or {}
-        names = {setting.lake_name for setting in SETTINGS.values()}
-        return {name: stored[PREFIX + name] for name in names if PREFIX + name in stored}
+        """The lake-wide defaults that were set, under their broker names. No Spark job.
+
+        Raises:
+            Damaged: one of them is no value of its setting.
+        """
+        known = {setting.lake_name: setting for setting in SETTINGS.values()}
+        return table_properties.settings(self.table, self._stored() or {}, known)
 
     def set_defaults(self, defaults: Mapping[str, str | None]) -> None:
         """Set defaults, or remove those given as None; one commit, or two."""

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import frames, past, tables
+from lakelog.latest.control_rows import CONTROL_BUCKET
 from lakelog.latest.fold import Fold
-from lakelog.latest.progress import CONTROL_BUCKET, COUNTS
+from lakelog.latest.progress import COUNTS
 from lakelog.model.json_values import plain
 from lakelog.model.topic_log import TopicLog
 

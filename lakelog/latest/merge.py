@@ -25,7 +25,7 @@ NOT_WHOLE = (
 
 def not_whole(log: TopicLog, state: Progress | None) -> str:
     """What to do where silver is to be computed anew, and the log lacks records."""
-    if state is None or state.uuid != log.uuid or state.rule == log.rule:
+    if state is None or state.rule == log.rule:
         return NOT_WHOLE
     return (
         f" Configure the topic back to the rule {state.rule}: the latest table was made under it, nothing has to be computed anew for that."
@@ -96,11 +96,6 @@ def merge(
             f"{log.name}: silver is at version {state.version}, not at {options.expected_version}. Nothing was changed. Look at it, then decide.",
             expected=options.expected_version, actual=state.version,
         )  # fmt: skip
-    if state is not None and state.uuid != log.uuid and not options.rebuild:
-        raise Damaged(
-            f"{log.name}: {log.silver} is the latest table of another log. Bring the right one back, or run verify with repair: it computes it anew.",
-            expected=log.uuid, actual=state.uuid,
-        )  # fmt: skip
     anew = state is None or options.rebuild or (state.rule != log.rule and state.empty)
     if anew and not options.rebuild:
         known_rows = rebuild.found(log)
@@ -167,7 +162,7 @@ def _exactly(log: TopicLog, state: Progress, end: LogEnd, ends: Mapping[int, int
 def _progress(log: TopicLog, options: MergeOptions, from_rows: bool) -> Progress | None:
     """Silver's progress; None where it cannot be read and silver is to be computed anew."""
     try:
-        return progress(log.spark, log.silver, from_rows=from_rows)
+        return progress(log, from_rows=from_rows)
     except Damaged:
         if options.rebuild and options.expected_version is None:
             return None

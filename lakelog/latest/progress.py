@@ -9,25 +9,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import past, tables
 from lakelog.delta.commits import sign_of
 from lakelog.errors import Damaged, NotFound
+from lakelog.latest.control_rows import control_rows, control_rows_of, hashed
 from lakelog.log.notes import is_restore
 from lakelog.model.names import TableRef
 from lakelog.model.ordering import OrderingRule
+from lakelog.model.topic_log import TopicLog
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import Row, SparkSession
 
 COUNTS = (
     "records", "inserted", "updated", "deleted", "late", "late_after_delete", "duplicates", "invalid_versions", "ignored_deletes", "unkeyed",
 )  # fmt: skip
-CONTROL_BUCKET = -1
 # So many commits of silver are looked at for a RESTORE.
 LOOK_BACK = 50
 # The key of the user metadata, and how many characters a commit carries at most; beyond, the control rows are read.
@@ -114,6 +115,18 @@ class Progress:
         return {index: json.loads(mark.control) for index, mark in self.marks.items()}
 
     @property
+    def is_told(self) -> bool:
+        """Whether each control row says what merges say: place, epoch, and as JSON the topic, the rule, the number of this silver, and counts."""
+        try:
+            numbers = [part for index, mark in self.marks.items() for part in (index, mark.offset, mark.epoch)]
+            for control in self.controls.values():
+                numbers += [control["generation"], *control["counts"].values()]
+            rules = {(control["topic"], control["rule"]) for control in self.controls.values()}
+            return all(isinstance(one, int) for one in numbers) and all(topic and OrderingRule.from_json(rule) for topic, rule in rules)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            return False
+
+    @property
     def next(self) -> dict[int, int]:
         """Partition to the first offset that is not merged yet."""
         return {index: mark.offset + 1 for index, mark in self.marks.items()}
@@ -146,7 +159,7 @@ class Progress:
     @property
     def fingerprint(self) -> str:
         """One text for all control rows together (`fingerprint_of`)."""
-        return _hashed((index, mark.offset, mark.epoch, mark.control) for index, mark in self.marks.items())
+        return hashed((index, mark.offset, mark.epoch, mark.control) for index, mark in self.marks.items())
 
     def totals(self) -> dict[str, int]:
         """Counts since the topic was created or rebuilt, over all partitions."""
@@ -164,28 +177,45 @@ def _mark(place: LogPlace, common: Mapping[str, Any], counts: Mapping[str, int])
     return Mark(place.end - 1, place.epoch, json.dumps({**common, "batch": place.batch, "counts": dict(counts)}, sort_keys=True))
 
 
-def progress(spark: SparkSession, table: TableRef, *, from_rows: bool = False, passing_over: Sequence[int] = ()) -> Progress:
+def progress(log: TopicLog, *, from_rows: bool = False, passing_over: Sequence[int] = ()) -> Progress:
     """How far silver is, by its newest commit; by its control rows where that is not a merge. Cost: as `tables.history`, else four small Spark jobs.
 
     Args:
-        spark: the session.
-        table: silver.
+        log: the topic's log.
         from_rows: do not believe the newest commit's note.
         passing_over: versions that are no RESTOREs by hand.
 
     Raises:
-        Damaged: there is no silver, there are no control rows, or two for a partition.
+        Damaged: there is no silver, it is another log's, or its control rows are not as merges leave them.
     """
+    spark, table = log.spark, log.silver
     try:
         newest = tables.history(spark, table, 1)[0]
     except NotFound as error:
         raise Damaged(f"{table}: the latest table is gone. {REBUILD}") from error
     noted, version = noted_progress(newest), int(newest["version"])
     if noted is not None and not from_rows:
-        return noted
+        return own(log, noted)
     rows = tables.history(spark, table, LOOK_BACK) if noted is None else []
     by_hand = _restored_since_noted([row for row in rows if row["version"] not in passing_over])
-    return Progress(from_control_rows(table, _control_rows(past.pinned(spark, table, version), table)).marks, version, by_hand)
+    return own(log, replace(from_control_rows(table, control_rows_of(past.pinned(spark, table, version), table), version), by_hand=by_hand))
+
+
+def own(log: TopicLog, state: Progress) -> Progress:
+    """The progress of a log's own silver.
+
+    Raises:
+        Damaged: it was made for another log, or does not say how far it is in every partition.
+    """
+    made_for = {control["topic"] for control in state.controls.values()}
+    if made_for != {log.uuid}:
+        raise Damaged(
+            f"{log.name}: {log.silver} is the latest table of another log. Bring the right one back, or run verify with repair: it computes it anew.",
+            expected=log.uuid, actual=state.uuid,
+        )  # fmt: skip
+    if sorted(state.marks) != list(range(log.partitions)):
+        raise not_as_left(log.silver)
+    return state
 
 
 def _restored_since_noted(rows: Sequence[Row]) -> bool:
@@ -209,60 +239,30 @@ def noted_progress(newest: Row) -> Progress | None:
     return None
 
 
-def control_rows(spark: SparkSession, table: TableRef, at: int | None = None) -> list[Row]:
-    """Silver's control rows, at a version or now. Cost: two small Spark jobs over one small file."""
-    return _control_rows(tables.read(spark, table, at), table)
-
-
-def _control_rows(silver: DataFrame, table: TableRef) -> list[Row]:
-    with tables.door(table):
-        return list(silver.filter(f"bucket = {CONTROL_BUCKET}").select("partition", "offset", "epoch", "control").collect())
-
-
-def last_merged(spark: SparkSession, table: TableRef, at: int | None = None) -> int | None:
-    """When a merge last wrote silver, in milliseconds; None where nothing says it. Cost: as of `control_rows`."""
-    with tables.door(table):
-        rows = tables.read(spark, table, at).filter(f"bucket = {CONTROL_BUCKET}")
-        return rows.selectExpr("unix_millis(max(merged_at)) AS ms").first()["ms"]  # type: ignore[index,no-any-return]
-
-
 def stored(spark: SparkSession, table: TableRef, at: int | None = None) -> Progress:
     """The progress by silver's control rows.
 
     Raises:
-        Damaged: there are none, or two for a partition.
+        Damaged: as `from_control_rows`.
     """
     return from_control_rows(table, control_rows(spark, table, at))
 
 
-def from_control_rows(table: object, rows: Sequence[Row], version: int | None = None) -> Progress:
+def from_control_rows(table: object, rows: Sequence[Row], version: int | None = None, *, remedy: str = REBUILD) -> Progress:
     """The progress that control rows of silver say.
 
     Raises:
-        Damaged: there are none, or two for a partition.
+        Damaged: there are none, or two for a partition, or one does not say what merges write.
     """
-    if not rows or len({row["partition"] for row in rows}) < len(rows):
-        raise Damaged(f"{table}: the control rows of silver are not as lakelog left them. {REBUILD}")
-    return Progress({row["partition"]: Mark(row["offset"], row["epoch"], row["control"]) for row in rows}, version)
+    found = Progress({row["partition"]: Mark(row["offset"], row["epoch"], row["control"]) for row in rows}, version)
+    if not rows or len(found.marks) < len(rows) or not found.is_told:
+        raise not_as_left(table, remedy)
+    return found
 
 
-def fingerprint(rows: Iterable[Row]) -> str:
-    """One text for all control rows together, in whatever state they are (`fingerprint_of`)."""
-    return _hashed(tuple(row) for row in rows)
-
-
-def _hashed(rows: Iterable[tuple[Any, ...]]) -> str:
-    texts = sorted(" ".join(str(field) for field in row if field is not None) for row in rows)
-    return hashlib.sha256("\n".join(texts).encode()).hexdigest()
-
-
-def fingerprint_of(silver: DataFrame) -> DataFrame:
-    """`fingerprint` of the control rows that a statement reads: one row with the column ``fingerprint``."""
-    from pyspark.sql import functions as F
-
-    text = F.concat_ws(" ", "partition", "offset", "epoch", "control")
-    texts = F.concat_ws("\n", F.sort_array(F.collect_list(text)))
-    return silver.filter(F.col("bucket") == CONTROL_BUCKET).agg(F.sha2(texts, 256).alias("fingerprint"))
+def not_as_left(table: object, remedy: str = REBUILD) -> Damaged:
+    """The refusal of a silver that does not say how far it is."""
+    return Damaged(f"{table}: the control rows of silver are not as lakelog left them. {remedy}")
 
 
 def require_held(topic: str, state: Progress, ends: Mapping[int, int]) -> None:

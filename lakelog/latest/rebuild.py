@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -13,9 +12,10 @@ from lakelog.delta.table_properties import IDENTITY
 from lakelog.errors import Conflict, NotFound
 from lakelog.latest import silver
 from lakelog.latest.compare import compare
+from lakelog.latest.control_rows import control_rows, fingerprint, has_control, said
 from lakelog.latest.fill import fill, large
 from lakelog.latest.fold import fold
-from lakelog.latest.progress import LogPlace, Progress, control_rows, fingerprint
+from lakelog.latest.progress import LogPlace, Progress
 from lakelog.latest.upsert import PROGRESS_MOVED, Admit, Step, Winners, gated
 from lakelog.model.ordering import OrderingRule
 from lakelog.model.topic_log import TopicLog
@@ -109,7 +109,8 @@ def _written(
     control = silver.control_frame(log, after, now)
     if known is not None:
         # A statement that replaces the table reads it in its transaction too: what is committed meanwhile conflicts.
-        control = gated(control, tables.read(log.spark, log.silver), fingerprint(known))
+        held = tables.read(log.spark, log.silver)
+        control = gated(control, held, fingerprint(known)) if has_control(held.columns) else control
     rows = control if data is None else data.unionAll(control)
     try:
         if replace and ours:
@@ -136,8 +137,8 @@ def _written(
 
 def _same_rule(log: TopicLog, known: Sequence[Row]) -> bool:
     """Whether silver's control rows say that it was made under the topic's present rule."""
-    rules = {json.loads(row["control"]).get("rule") for row in known}
-    return None not in rules and all(OrderingRule.from_json(rule) == log.rule for rule in rules)
+    rules = {said(row).get("rule") for row in known}
+    return all(rule is not None and OrderingRule.from_json(rule) == log.rule for rule in rules)
 
 
 def _generation(log: TopicLog, known: Sequence[Row], now: int) -> tuple[int, bool]:
@@ -145,7 +146,7 @@ def _generation(log: TopicLog, known: Sequence[Row], now: int) -> tuple[int, boo
 
     One more than that one's; where the count is lost, the time in milliseconds, which no count has come to.
     """
-    controls = [json.loads(row["control"]) for row in known]
+    controls = [said(row) for row in known]
     properties = table_properties.read(log.spark, log.silver) or {}
     ours = properties.get(IDENTITY) == log.uuid and all(control.get("topic") == log.uuid for control in controls)
     return (max(int(control.get("generation", 0)) for control in controls) + 1 if controls and ours else now), ours

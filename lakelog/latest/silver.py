@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 from lakelog.delta import frames, past, table_properties, tables
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION, IDENTITY
-from lakelog.latest.progress import CONTROL_BUCKET, Progress
+from lakelog.latest.control_rows import CONTROL_BUCKET, has_control
+from lakelog.latest.progress import Progress, not_as_left
 from lakelog.log.notes import is_restore, restored_version
 from lakelog.model.config import TopicConfig
 from lakelog.model.names import TableRef, quoted
@@ -233,8 +234,11 @@ def with_remembered(log: TopicLog, stored: DataFrame) -> DataFrame:
     """Silver as stored without control rows; of remembered versions ``control`` says so. Values in the types that the topic has now."""
     from pyspark.sql import functions as F
 
+    have = stored.schema
+    if not has_control(have.names):
+        raise not_as_left(log.silver)
     found = stored.filter(F.col("bucket") > CONTROL_BUCKET)
-    return found.withColumn("value", shaped(F.col("value"), found.schema["value"].dataType, log.types.value))
+    return found.withColumn("value", shaped(F.col("value"), have["value"].dataType, log.types.value))
 
 
 def without_control(log: TopicLog, stored: DataFrame) -> DataFrame:

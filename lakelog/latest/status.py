@@ -35,7 +35,7 @@ def require_sound(log: TopicLog) -> None:
     if commit_file.is_current(log.spark, log.silver, _sound.get(log.silver)):
         return
     newest = commit_file.newest(log.spark, log.silver)
-    progress(log.spark, log.silver)
+    progress(log)
     if newest is not None:
         _sound[log.silver] = newest
 
@@ -46,7 +46,7 @@ def outdated(log: TopicLog, name: str) -> dict[str, str]:
     Cost: as `progress`.
     """
     try:
-        state = progress(log.spark, log.silver)
+        state = progress(log)
     except Damaged:
         return {}
     if state.empty or state.rule == log.rule:
@@ -72,7 +72,7 @@ def status(log: TopicLog, name: str, *, known: LogEnd | None, now: int) -> tuple
     from pyspark.sql import functions as F
 
     # In this order: an end read first could lie before what a merge has folded meanwhile.
-    state = progress(log.spark, log.silver)
+    state = progress(log)
     end = log_end(log, known=known, pin=True)
     ends = end.ends()
     with tables.door(log.silver):

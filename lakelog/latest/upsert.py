@@ -17,9 +17,10 @@ from lakelog.delta.lock import LOCKED
 from lakelog.errors import Conflict
 from lakelog.latest import silver
 from lakelog.latest.compare import Compared, compare
+from lakelog.latest.control_rows import CONTROL_BUCKET, fingerprint_of
 from lakelog.latest.fill import fill, large
 from lakelog.latest.fold import Fold, fold
-from lakelog.latest.progress import CONTROL_BUCKET, LogPlace, Progress, digest_sql, fingerprint_of
+from lakelog.latest.progress import LogPlace, Progress, digest_sql
 from lakelog.model.names import TableRef
 from lakelog.model.records import floor_of
 from lakelog.model.topic_log import TopicLog

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import table_properties
 from lakelog.errors import Damaged, NotFound
-from lakelog.latest.progress import CONTROL_BUCKET, REBUILD, Progress, from_control_rows, noted_progress
+from lakelog.latest.control_rows import CONTROL_BUCKET, has_control
+from lakelog.latest.progress import REBUILD, Progress, from_control_rows, not_as_left, noted_progress, own
 from lakelog.model.kinds import Kind, struct
 from lakelog.model.names import TableRef
 from lakelog.model.records import flat_columns
+from lakelog.model.topic_log import TopicLog
 from lakelog.native.rows import Rows, shaped
 from lakelog.native.table import Table
 from lakelog.quality import verdicts
@@ -35,18 +37,23 @@ def opened(ref: TableRef) -> Table:
         raise Damaged(f"{ref}: the latest table is gone. {REBUILD}") from error
 
 
-def progress(table: Table) -> Progress:
+def progress(table: Table, topic: TopicLog) -> Progress:
     """How far silver is, by its newest commit; by its control rows where that is not a merge.
 
     Raises:
-        Damaged: there are no control rows, or two for a partition.
+        Damaged: it is another log's, or its control rows are not as merges leave them.
     """
     newest = table.history(1)[0]
     found = noted_progress(newest)  # type: ignore[arg-type]
-    if found is not None:
-        return found
-    rows = table.records(f'SELECT partition, "offset", epoch, control FROM t WHERE bucket = {CONTROL_BUCKET}')
-    return from_control_rows(table.ref, rows, table.version)  # type: ignore[arg-type]
+    if found is None:
+        found = from_control_rows(table.ref, control_rows(table), table.version)  # type: ignore[arg-type]
+    return own(topic, found)
+
+
+def control_rows(table: Table) -> list[dict[str, Any]]:
+    """The control rows of a state of silver."""
+    query = f'SELECT partition, "offset", epoch, control FROM t WHERE bucket = {CONTROL_BUCKET}'
+    return table.records(query) if has_control(table.schema.names) else []
 
 
 def held(table: Table, now: int) -> tuple[dict[bool, int], int]:
@@ -75,6 +82,8 @@ def last_verdict(root: str, uuid: str) -> tuple[dict[str, Any] | None, int | Non
 def shown(table: Table, key: Kind, value: Kind, *, deleted: bool) -> Rows:
     """Silver's live rows, or its tombstones, as people see them: struct keys and values flattened, values in the type that the topic has now."""
     have, flat = table.schema, flat_columns(key, value)  # type: ignore[arg-type]
+    if not has_control(have.names):
+        raise not_as_left(table.ref)
     sides = {"key": key, "value": value}
     places = {name: f'"{column}"' for name, column in SHOWN.items()}
     # A field that was added since is NULL in every row: it orders nothing.

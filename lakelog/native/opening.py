@@ -152,7 +152,11 @@ def _translated(error: Exception, ref: TableRef, at: int | None) -> LakelogError
     from deltalake.exceptions import DeltaError
 
     first = _first(error)
-    if first.startswith(("SQL error", "Schema error")):
+    if first.startswith("Schema error"):
+        return Damaged(
+            f"{ref}: it does not have the columns that lakelog gave it ({first}). Put the table back from a copy before going on."
+        )
+    if first.startswith("SQL error"):
         return None
     if isinstance(error, PermissionError) or FORBIDDEN.search(str(error)):
         file = LOST.search(str(error))

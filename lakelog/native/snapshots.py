@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from lakelog.delta import table_properties
 from lakelog.errors import NotFound
-from lakelog.latest.progress import CONTROL_BUCKET
 from lakelog.model.names import TableRef
+from lakelog.native import latest
 from lakelog.native.table import Table
 from lakelog.snapshots import point, registry
 from lakelog.snapshots.registry import Entry
@@ -47,6 +47,5 @@ def state(topic: str, root: str, silver: TableRef, entry: Entry) -> Table:
     if copy is not None:
         return Table(copy)
     table = Table(silver, entry.version)
-    held = table.records(f'SELECT partition, "offset", epoch FROM t WHERE bucket = {CONTROL_BUCKET}')
-    point.require_same(topic, entry, held)
+    point.require_same(topic, entry, latest.control_rows(table))
     return table

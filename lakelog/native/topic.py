@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lakelog.cleaning.segments import cleaning_status
 from lakelog.delta import table_properties
 from lakelog.delta.errors import damaged
-from lakelog.delta.table_properties import IDENTITY, PREFIX
+from lakelog.delta.table_properties import IDENTITY, PARTITIONS, TYPES
 from lakelog.errors import NotReady, TopicNotFound
 from lakelog.formats.arrow import as_pandas, as_polars
 from lakelog.latest import views
@@ -17,6 +17,7 @@ from lakelog.latest.progress import require_held
 from lakelog.latest.status import status_of
 from lakelog.model import config, kinds
 from lakelog.model.config import TopicConfig
+from lakelog.model.kinds import Kind
 from lakelog.model.names import TableRef
 from lakelog.model.ordering import OrderingRule
 from lakelog.model.point_in_time import At, is_name, moment
@@ -46,6 +47,12 @@ def needs_spark(verb: str, root: str) -> NotReady:
         f"{verb} needs Spark, and this Lake was opened without a session. Give it one: Lake(local_session(), {root!r}), or on a cluster its own"
         " session.", name="NEEDS_SPARK",
     )  # fmt: skip
+
+
+def _sides(text: str) -> tuple[Kind, Kind]:
+    """The types of key and value."""
+    sides = kinds.from_json(text)
+    return sides["key"].dataType, sides["value"].dataType
 
 
 @dataclass(repr=False)
@@ -79,17 +86,16 @@ class NativeTopic:
         Raises:
             TopicNotFound: there is no such topic, or a table that is not lakelog's.
             InvalidConfig: a newer lakelog wrote it.
+            Damaged: a property is not as lakelog writes it.
         """
         stored = properties(self.bronze)
         if stored is None or IDENTITY not in stored:
             raise TopicNotFound(f"There is no topic {self.name} in {self.root}.")
         table_properties.require_readable(str(self.bronze), stored)
-        sides = kinds.from_json(stored[f"{PREFIX}topic.types"])
-        self.key, self.value = sides["key"].dataType, sides["value"].dataType
+        self.key, self.value = table_properties.parsed(self.bronze, stored, TYPES, _sides)
         self.uuid = stored[IDENTITY]
-        self.partitions = int(stored[f"{PREFIX}topic.partitions"])
-        own = {name: stored[PREFIX + name] for name in config.SETTINGS if PREFIX + name in stored}
-        self.config = TopicConfig(own, self.lake_defaults())
+        self.partitions = table_properties.parsed(self.bronze, stored, PARTITIONS, int)
+        self.config = TopicConfig(table_properties.settings(self.bronze, stored, config.SETTINGS), self.lake_defaults())
         self.rule = OrderingRule.from_config(self.config)
 
     # ---- reading ----
@@ -118,7 +124,7 @@ class NativeTopic:
         now = self.clock()
         # In this order: an end read first could lie before what a merge has folded meanwhile.
         silver = latest.opened(self.silver)
-        state = latest.progress(silver)
+        state = latest.progress(silver, self._log())
         bronze = Table(self.bronze)
         end = log.log_end(bronze, self.partitions)
         age = log.oldest_age(bronze, state.next, end.ends(), now)
@@ -222,12 +228,12 @@ class NativeTopic:
 
     def require_sound(self) -> None:
         """Raise `Damaged` where the latest table is not as lakelog left it."""
-        latest.progress(latest.opened(self.silver))
+        latest.progress(latest.opened(self.silver), self._log())
 
     def require_whole(self) -> None:
         """Raise `Damaged` where a table is not as lakelog left it, or a file of its data is gone. Cost: on this machine each file is looked at."""
         silver = latest.opened(self.silver)
-        held = latest.progress(silver)
+        held = latest.progress(silver, self._log())
         bronze = Table(self.bronze)
         for table in (bronze, silver):
             broken = table.broken_files()
@@ -253,7 +259,7 @@ class NativeTopic:
         point = moment(at)
         if point is None:
             table = latest.opened(self.silver)
-            latest.progress(table)
+            latest.progress(table, self._log())
             return table
         return past.table_at(self.silver, point, now=self.clock())
 

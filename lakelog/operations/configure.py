@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import table_properties, tables
-from lakelog.delta.table_properties import PREFIX
+from lakelog.delta.table_properties import PREFIX, TYPES
 from lakelog.errors import Conflict, Damaged, InvalidConfig
 from lakelog.latest import evolution, views
 from lakelog.latest.progress import progress
@@ -43,8 +43,7 @@ def require_rule(log: TopicLog, rule: OrderingRule) -> None:
     if rule == log.rule:
         return
     with contextlib.suppress(Damaged):
-        made = progress(log.spark, log.silver)
-        if (made.uuid, made.rule) == (log.uuid, rule):
+        if progress(log).rule == rule:
             return
     state.require_whole(log, log.name, log_end(log))
 
@@ -121,7 +120,7 @@ def carry_out(log: TopicLog, end: LogEnd, intent: Intent, *, now: int) -> None:
     evolution.apply(log.spark, log.table, changes)
     # New fields come last in the tables, wherever they were named.
     value = nullable(_value_type(log))
-    table_properties.change(log.spark, log.table, {f"{PREFIX}topic.types": evolution.types_json(log.types.key, value)})
+    table_properties.change(log.spark, log.table, {TYPES: evolution.types_json(log.types.key, value)})
     wider = dataclasses.replace(log, types=Types(log.types.key, value))
     evolution.reconcile(wider, tables.read(log.spark, log.silver).schema)
     views.create(log.spark, log.name, log.root, log.silver, log.table, wider.types)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from lakelog.delta import past, table_properties, tables
 from lakelog.delta.lock import LOCKED
-from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION, IDENTITY, PREFIX
+from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION, IDENTITY, PARTITIONS, PREFIX, TYPES
 from lakelog.errors import Conflict, Damaged, InvalidRequest, NotFound
 from lakelog.latest import evolution, rebuild, views
 from lakelog.latest.progress import LOOK_BACK, LogPlace, stored
@@ -50,8 +50,8 @@ def make_log(spark: SparkSession, root: str, name: str, types: Types, *, partiti
     properties = {
         FORMAT: str(FORMAT_VERSION),
         IDENTITY: str(uuid.uuid4()),
-        f"{PREFIX}topic.partitions": str(partitions),
-        f"{PREFIX}topic.types": evolution.types_json(types.key, types.value),
+        PARTITIONS: str(partitions),
+        TYPES: evolution.types_json(types.key, types.value),
         **{PREFIX + setting: text for setting, text in settings.items()},
     }
     try:

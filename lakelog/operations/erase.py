@@ -166,7 +166,7 @@ def begin(log: TopicLog, target: Target, copies: Sequence[str], end: LogEnd, *, 
     """
     state.require_writable(log, end)
     # A silver that does not know how far it is could not be fenced: refused here, before anything is written.
-    held = progress(log.spark, log.silver, from_rows=True)
+    held = progress(log, from_rows=True)
     merge.require_rule(log, held)
     merge.require_reached(log, held, end)
     intent = Intent(ERASE, uuid.uuid4().hex, {"digest": target.digest, "quoted": list(target.quoted), "copies": list(copies), "at": now})
@@ -221,7 +221,7 @@ def _snapshots(log: TopicLog, target: Target, intent: Intent) -> None:
 def _silver(log: TopicLog, intent: Intent, held: list[Erasure], *, now: int) -> None:
     """Silver fenced, then without the key: a merge that knew silver as it was cannot commit any more."""
     for _ in range(ATTEMPTS):
-        before = progress(log.spark, log.silver, from_rows=True)
+        before = progress(log, from_rows=True)
         if before.restore != intent.id and not upsert.write_progress(log, before, before.restored(intent.id), now=now):
             continue
         try:

@@ -69,8 +69,8 @@ def _unheld(log: TopicLog, end: LogEnd) -> Places:
         return {}
     place = ["partition", "offset"]
     with contextlib.suppress(Damaged, NotFound), tables.door(log.silver):
-        held = progress(log.spark, log.silver, from_rows=True)
-        if held.uuid != log.uuid or held.by_hand:
+        held = progress(log, from_rows=True)
+        if held.by_hand:
             return {}
         first, below = (looked_up([cleaned[index][part] for index in range(log.partitions)], F.col("partition")) for part in (0, 1))
         rows = silver.rows(log).filter(~F.col("tombstone") & (F.col("offset") >= first) & (F.col("offset") < below))

@@ -203,10 +203,10 @@ def _base(log: TopicLog, end: LogEnd, snapshots: Snapshots, spans: Spans) -> tup
 def _remembers(log: TopicLog, end: LogEnd) -> bool:
     """Whether silver is this log's, as far as the deletes that expired, and no further than the log: it remembers their versions."""
     try:
-        held = progress(log.spark, log.silver, from_rows=True)
+        held = progress(log, from_rows=True)
     except Damaged:
         return False
-    return held.uuid == log.uuid and all(tail.state.deletes_from <= held.next[index] <= tail.end for index, tail in end.tails.items())
+    return all(tail.state.deletes_from <= held.next[index] <= tail.end for index, tail in end.tails.items())
 
 
 def _told(base: Target | None, ends: Mapping[int, int], forgotten: bool) -> list[str]:
@@ -225,12 +225,11 @@ def _changed_by_hand(log: TopicLog, *, with_silver: bool) -> list[str]:
         found.append(str(error))
     if with_silver:
         with contextlib.suppress(Damaged):
-            merged = progress(log.spark, log.silver, from_rows=True)
-            if merged.uuid == log.uuid:
-                try:
-                    merge.require_same_log(log, merged, true_end(log))
-                except Damaged as error:
-                    found.append(str(error))
+            merged = progress(log, from_rows=True)
+            try:
+                merge.require_same_log(log, merged, true_end(log))
+            except Damaged as error:
+                found.append(str(error))
     return found
 
 
@@ -265,9 +264,7 @@ def _of_silver(log: TopicLog, end: LogEnd, snapshots: Snapshots) -> tuple[list[s
         LogIncomplete: silver was made under another rule, and the log was cleaned since: it cannot be computed under the present one.
     """
     try:
-        held = progress(log.spark, log.silver, from_rows=True)
-        if held.uuid != log.uuid:
-            return [f"silver was made for another topic ({held.uuid})"], False
+        held = progress(log, from_rows=True)
         merge.require_same_log(log, held, end)
         merge.require_reached(log, held, end)
         if held.rule != log.rule:

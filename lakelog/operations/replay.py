@@ -80,7 +80,7 @@ def carry_out(log: TopicLog, intent: Intent, *, now: int) -> tuple[Merged, int |
     for attempt in range(ATTEMPTS):
         merged, _ = merge.merge(log, merge.MergeOptions(), now=now, known=None, from_rows=attempt > 0)
         if merged is not None:
-            version = merged.version if merged.version is not None else progress(log.spark, log.silver).version
+            version = merged.version if merged.version is not None else progress(log).version
             return merged, version
     raise Conflict(f"{log.name}: the latest table was brought back, but other merges were first {ATTEMPTS} times in a row. Merge again.")
 

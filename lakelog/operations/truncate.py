@@ -114,7 +114,7 @@ def truncate(log: TopicLog, snapshot: SnapshotPlace, holders: Holders, *, dry_ru
             return planned if dry_run else replace(planned, dry_run=False)
         _refuse(log, planned)
         starts = planned.to_offsets
-        merged = progress(log.spark, log.silver, from_rows=True).next
+        merged = progress(log, from_rows=True).next
         if any(merged[index] < start for index, start in starts.items()):
             raise Conflict(
                 f"{log.name}: the latest table was taken back meanwhile: it holds less than {snapshot}. Nothing was changed; try again."

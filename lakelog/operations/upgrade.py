@@ -71,7 +71,7 @@ def _give_states(log: TopicLog, *, now: int) -> bool:
 def _give_batches(log: TopicLog, *, now: int) -> None:
     """Note in silver's control rows which append ends at the progress."""
     for _ in range(ATTEMPTS):
-        before = progress(log.spark, log.silver, from_rows=True)
+        before = progress(log, from_rows=True)
         end = log_end(log, pin=True)
         merged = {index: place - 1 for index, place in before.next.items() if place > 0}
         batches = bronze.batches_at(log, merged, end.version) if merged else {}

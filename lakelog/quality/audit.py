@@ -30,7 +30,7 @@ def audit(log: TopicLog, *, now: int) -> Verdict:
     Cost: one Spark job for all rules about single rows, one to three for each other; the whole table is read each time, nothing is cached.
     """
     suite = folder.auditing(log)
-    state = progress(log.spark, log.silver)
+    state = progress(log)
     rows = silver.rows(log, state.version)
     flat = conditions.flat_rows(log, rows, now)
     known = [check for check in suite.checks if check.type != FIGURE]

@@ -82,7 +82,7 @@ def _held(log: TopicLog, end: LogEnd) -> DataFrame:
         barrier = F.col("tombstone") & version.isNull()
         return rows.select("partition", "key", "offset", "epoch", version.cast(kind).alias("version"), barrier.alias("barrier"))
 
-    state, ends = progress(log.spark, log.silver), end.ends()
+    state, ends = progress(log), end.ends()
     stored = silver.with_remembered(log, past.pinned(log.spark, log.silver, state.version))
     held = seen(stored, F.col("version") if state.rule == log.rule and log.rule.versioned else log.rule.version())
     # Silver does not tell of a barrier that a later record won against, nor of what lost to a record before the barrier.

@@ -138,4 +138,4 @@ def place_of(held: Progress, version: int | None = None) -> SnapshotPlace:
 def current(log: TopicLog) -> Progress:
     """Silver's progress; read it before the log's end, which then lies at or behind it."""
     with tables.door(log.silver):
-        return progress(log.spark, log.silver)
+        return progress(log)

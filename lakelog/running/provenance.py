@@ -22,7 +22,7 @@ def place(topic: Topic) -> dict[str, Any]:
     """Where a topic stands; empty where it cannot tell."""
     try:
         end = log_end(topic.log)
-        latest = progress(topic.log.spark, topic.log.silver)
+        latest = progress(topic.log)
     except Exception:
         return {}
     return {

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 
 from lakelog.delta import tables
-from lakelog.errors import Damaged
+from lakelog.errors import Damaged, NotFound
 from lakelog.latest import erased
-from lakelog.latest.progress import progress
+from lakelog.latest.progress import stored
 from lakelog.log.notes import WHOLE_HISTORY, noted_epoch
 from lakelog.log.tail import LogEnd
 from lakelog.model.topic_log import TopicLog
@@ -23,6 +23,6 @@ def greatest(log: TopicLog, end: LogEnd) -> int:
     known += [one.id.epoch for one in registry.entries(log.spark, log.root, log.uuid)]
     known += [one.epoch for one in erased.entries(log.spark, log.root, log.uuid)]
     # A latest table of which nothing can be read knows of none.
-    with contextlib.suppress(Damaged):
-        known += [mark.epoch for mark in progress(log.spark, log.silver, from_rows=True).marks.values()]
+    with contextlib.suppress(Damaged, NotFound):
+        known += [mark.epoch for mark in stored(log.spark, log.silver).marks.values()]
     return max(known)

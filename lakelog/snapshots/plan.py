@@ -10,7 +10,8 @@ from typing import Any
 from lakelog.delta import tables
 from lakelog.errors import Damaged, InvalidRequest, LogIncomplete, NotFound, OffsetOutOfRange, Refused
 from lakelog.latest import erased, silver
-from lakelog.latest.progress import CONTROL_BUCKET, Mark, Progress, progress
+from lakelog.latest.control_rows import control_rows_of
+from lakelog.latest.progress import Progress, from_control_rows, progress
 from lakelog.latest.progress import stored as stored_progress
 from lakelog.log import bronze
 from lakelog.log.cut import Cut
@@ -81,11 +82,7 @@ def target_of(log: TopicLog, to: Point) -> Target:
 
 def control_of(log: TopicLog, rows: Any) -> Progress:
     """What the control rows of a state of silver say."""
-    with tables.door(log.silver):
-        found = rows.filter(f"bucket = {CONTROL_BUCKET}").select("partition", "offset", "epoch", "control").collect()
-    if not found or len({row["partition"] for row in found}) < len(found):
-        raise Damaged(f"{log.silver}: the control rows of that version are not as lakelog left them. Choose another one.")
-    return Progress({row["partition"]: Mark(row["offset"], row["epoch"], row["control"]) for row in found})
+    return from_control_rows(log.silver, control_rows_of(rows, log.silver), remedy="Choose another version.")
 
 
 def cuts(log: TopicLog, target: Target, end: LogEnd, *, damaged: bool) -> dict[int, Cut]:
@@ -168,7 +165,7 @@ def require_replay(log: TopicLog, target: Target, end: LogEnd) -> None:
 def is_there_already(log: TopicLog, target: Target, end: LogEnd) -> bool:
     """Whether the topic is as a restore to this state left it, and nothing was appended since."""
     try:
-        state = progress(log.spark, log.silver)
+        state = progress(log)
     except Damaged:
         return False
     places = [{index: (mark.offset, mark.epoch) for index, mark in one.marks.items()} for one in (state, target.state)]

@@ -15,7 +15,7 @@ from lakelog.delta import past, tables
 from lakelog.delta.location import on_this_disk
 from lakelog.errors import Damaged, NotFound
 from lakelog.latest import silver
-from lakelog.latest.progress import CONTROL_BUCKET
+from lakelog.latest.control_rows import control_rows_of
 from lakelog.model.names import TableRef
 from lakelog.model.point_in_time import At, is_name, moment
 from lakelog.model.positions import SnapshotPlace
@@ -116,9 +116,7 @@ def _require_same(log: TopicLog, entry: Entry, rows: DataFrame) -> None:
 
     Cost: one small Spark job over one small file.
     """
-    with tables.door(log.silver):
-        found = rows.filter(f"bucket = {CONTROL_BUCKET}").select("partition", "offset", "epoch").collect()
-    require_same(log.name, entry, [row.asDict() for row in found])
+    require_same(log.name, entry, [row.asDict() for row in control_rows_of(rows, log.silver)])
 
 
 def require_files(log: TopicLog, rows: DataFrame, version: int) -> None:

@@ -212,13 +212,13 @@ def settle(log: TopicLog, restores: Sequence[int | None], *, now: int) -> None:
 
     Unless the state that is there again was brought back by hand.
     """
-    held = progress(log.spark, log.silver, from_rows=True, passing_over=[version for version in restores if version is not None])
+    held = progress(log, from_rows=True, passing_over=[version for version in restores if version is not None])
     upsert.write_progress(log, held, held, now=now)
 
 
 def _restored(log: TopicLog) -> str | None:
     try:
-        return progress(log.spark, log.silver, from_rows=True).restore
+        return progress(log, from_rows=True).restore
     except Damaged:
         return None
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from lakelog.delta import past, tables
 from lakelog.errors import Conflict, LakelogError, Refused
-from lakelog.latest.progress import Progress, last_merged, stored
+from lakelog.latest.control_rows import last_merged
+from lakelog.latest.progress import Progress, stored
 from lakelog.log import extent
 from lakelog.log.tail import LogEnd, log_end
 from lakelog.model.records import as_datetime

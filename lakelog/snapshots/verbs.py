@@ -74,12 +74,12 @@ class SnapshotVerbs:
             if at is None:
                 self.merge()
                 end = self._ready()
-                state = progress(self.log.spark, self.log.silver, from_rows=attempt > 0)
+                state = progress(self.log, from_rows=attempt > 0)
                 version = state.version
             else:
                 end = self._ready()
                 version = point.find(self.log, at).version
-                state = take.at_version(self.log, version) if version is not None else progress(self.log.spark, self.log.silver)
+                state = take.at_version(self.log, version) if version is not None else progress(self.log)
                 version = state.version if version is None else version
                 if state.uuid != self.log.uuid:
                     raise Damaged(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from lakelog.delta import table_properties, tables
 from lakelog.delta.lock import held
-from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION, IDENTITY, PREFIX
+from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION, IDENTITY, PARTITIONS, PREFIX, TYPES
 from lakelog.errors import Damaged, InvalidRequest
 from lakelog.latest import erased, silver
 from lakelog.latest.erased import Erasure
@@ -105,7 +105,7 @@ def _log(spark: SparkSession, root: str, name: str, said: Manifest, defaults: Ma
 
 def _properties(said: Manifest, identity: str) -> dict[str, str]:
     return {
-        FORMAT: str(FORMAT_VERSION), IDENTITY: identity, f"{PREFIX}topic.partitions": str(said.partitions), f"{PREFIX}topic.types": said.types,
+        FORMAT: str(FORMAT_VERSION), IDENTITY: identity, PARTITIONS: str(said.partitions), TYPES: said.types,
         **{PREFIX + name: text for name, text in said.settings.items()},
     }  # fmt: skip
 

@@ -52,7 +52,7 @@ def run(folder: Path, rounds: int, scale: float) -> dict[str, list[float]]:
         log, now = topic.log, topic.clock()
         with measured(table, figures["plan"]):
             end = log_end(log, pin=True)
-            state = progress(spark, log.silver, from_rows=True)
+            state = progress(log, from_rows=True)
             rows = clean.winners_of(log, state, end, ahead=False)
             made = clean.plan(log, end, rows, merged=state.next, force=True, max_bytes=None, now=now)
         done = clean.groups(made.going, clean.GROUP_OCTETS, clean.GROUP_SEGMENTS)

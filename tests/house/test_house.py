@@ -36,8 +36,8 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "gate", "merge_gate", "audit", "pages", "profile", "verbs",
     ),
     "latest": (
-        "erased", "progress", "fold", "compare", "fill", "silver", "upsert", "rebuild", "evolution", "merge", "views", "status", "recompute",
-        "verify",
+        "erased", "control_rows", "progress", "fold", "compare", "fill", "silver", "upsert", "rebuild", "evolution", "merge", "views", "status",
+        "recompute", "verify",
     ),
     "log": (
         "rows", "notes", "inspection", "batch_rows", "tail", "tokens", "ledger", "conditions", "guard", "state", "withdrawn", "cut", "terms", "bronze",
@@ -67,7 +67,7 @@ COLLECTORS = (
     "inputs.plans", "delta.frames", "delta.tables", "delta.past", "delta.commits", "delta.filesystem", "delta.table_properties",
     "inputs.refusal", "inputs.screening", "inputs.staging",
     "log.tail", "log.tokens", "log.ledger", "log.withdrawn", "log.conditions", "log.inspection", "log.batch_rows", "log.bronze", "log.bulk",
-    "latest.compare", "latest.fill", "latest.progress", "latest.upsert", "latest.status", "latest.recompute", "operations.missing",
+    "latest.compare", "latest.fill", "latest.control_rows", "latest.upsert", "latest.status", "latest.recompute", "operations.missing",
     "operations.truncate", "cleaning.checkpoint", "cleaning.segments", "cleaning.winners", "cleaning.dropping", "cleaning.explain",
     "cleaning.forgetting", "cleaning.receipt",
     "readers.read", "readers.positions", "readers.lag",

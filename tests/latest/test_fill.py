@@ -82,7 +82,7 @@ def test_a_first_merge_and_a_rebuild_write_what_was_found_under_the_same_gate(
     monkeypatch.setattr(tables, "replace", overtaken)
     mine = topic.merge()
     assert (raced, mine.records, mine.version) == ([True, 50], 0, None), "the other merge had done all there was"
-    assert progress(lake.spark, topic.silver).totals()["records"] == 50
+    assert progress(topic.log).totals()["records"] == 50
     assert topic.verify().problems == []
 
     topic.append(history(4, keys=30, records=50))

@@ -64,7 +64,7 @@ def test_a_merge_that_was_overtaken_writes_nothing(lake: Lake) -> None:
     """The gate stands in the statement: progress that another merge moved stops it, whatever was known before."""
     topic = lake.create_topic("t", key="STRING", value="payload STRING, version BIGINT", partitions=2, config=COLUMN)
     topic.append([{**record, "partition": index % 2} for index, record in enumerate(records(("a", 1), ("b", 1)))])
-    before = progress(lake.spark, topic.silver)
+    before = progress(topic.log)
     done = topic.merge()
     topic.append([{**records(("c", 1))[0], "partition": 0}])
     end = log_end(topic.log)
@@ -73,7 +73,7 @@ def test_a_merge_that_was_overtaken_writes_nothing(lake: Lake) -> None:
     assert tables.history(lake.spark, topic.silver, 1)[0]["version"] == done.version
     assert topic.merge().inserted == 1
     # Another rule or another generation of silver, at the very same offsets, stops it as well.
-    before = progress(lake.spark, topic.silver)
+    before = progress(topic.log)
     topic.merge(rebuild=True)
     topic.append([{**records(("d", 1))[0], "partition": 1}])
     end = log_end(topic.log)
@@ -149,15 +149,15 @@ def test_the_progress_a_commit_carries_is_that_of_the_control_rows(lake: Lake) -
     topic = lake.create_topic("t", key="STRING", value="payload STRING, version BIGINT", partitions=2, config=COLUMN)
     seen = {}
     for number in range(3):
-        noted = progress(lake.spark, topic.silver)
+        noted = progress(topic.log)
         assert noted.marks == stored(lake.spark, topic.silver).marks
         seen[noted.version] = noted.marks
         topic.append([{**record, "partition": index % 2} for index, record in enumerate(records(("a", number), ("b", number)))])
         topic.merge(rebuild=number == 1)
     table_properties.change(lake.spark, topic.silver, {"a.user": "was here"})
-    assert progress(lake.spark, topic.silver).marks == stored(lake.spark, topic.silver).marks
+    assert progress(topic.log).marks == stored(lake.spark, topic.silver).marks
     lake.spark.sql(f"RESTORE TABLE {topic.silver.sql()} TO VERSION AS OF 1")
-    assert progress(lake.spark, topic.silver).marks == seen[1]
+    assert progress(topic.log).marks == seen[1]
     assert topic.merge().records == 4
 
 

@@ -79,7 +79,7 @@ def test_merges_that_move_different_partitions_do_not_stop_each_other_for_good(
     mine = topic.merge(max_records=1)
     assert answers["other"].to_offsets == {0: 1, 1: 2}, "the other merge moved partition 1 alone"
     assert mine.to_offsets == {0: 2, 1: 2}
-    assert progress(lake.spark, topic.silver).marks == stored(lake.spark, topic.silver).marks, "the note says what the rows say"
+    assert progress(topic.log).marks == stored(lake.spark, topic.silver).marks, "the note says what the rows say"
     topic.append([record("d", 0), record("d", 1)])
     topic.merge()
     assert (topic.status().unmerged_records, live(topic)) == (0, {"a": "w", "b": "w", "d": "v"})
@@ -89,7 +89,7 @@ def test_merges_that_move_different_partitions_do_not_stop_each_other_for_good(
 def test_an_old_note_is_corrected_by_the_rows(lake: Lake) -> None:
     """A commit whose note says less than its rows (an older lakelog wrote such) does not stop merges."""
     topic = lake.create_topic("t", key="STRING", value="STRING", partitions=2)
-    note = progress(lake.spark, topic.silver).note()
+    note = progress(topic.log).note()
     topic.append([record("a", 0), record("b", 1)])
     topic.merge()
     lake.spark.conf.set("spark.databricks.delta.commitInfo.userMetadata", note or "")
@@ -99,7 +99,7 @@ def test_an_old_note_is_corrected_by_the_rows(lake: Lake) -> None:
         )
     finally:
         lake.spark.conf.unset("spark.databricks.delta.commitInfo.userMetadata")
-    assert progress(lake.spark, topic.silver).marks != stored(lake.spark, topic.silver).marks
+    assert progress(topic.log).marks != stored(lake.spark, topic.silver).marks
     topic.append([record("c", 0)])
     assert topic.merge().inserted == 1
     assert live(topic) == {"a": "v", "b": "v", "c": "v"}

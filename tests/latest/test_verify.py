@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable
 
+from lakelog import Damaged
 from lakelog.latest.verify import _wrong as wrong
 from lakelog.log import inspection
 from lakelog.model.log_state import PartitionState
 from lakelog.model.segments import Tail
 from lakelog.snapshots import restore
-from tests.native.damages import deleted, rows_like
+from tests.native.damages import UNREADABLE, deleted, rows_like
 
 if TYPE_CHECKING:
     from lakelog import Lake, Topic
@@ -195,3 +196,17 @@ def test_what_the_latest_table_says_of_itself_and_cannot_be_is_named(lake: Lake,
     assert (begun.keys, begun.share) == (0, 0.0)
     topic.merge()
     assert topic.verify().problems == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("damage", ["silver-control-garbage", "silver-plain-table"])
+def test_a_latest_table_that_somebody_else_wrote_is_computed_anew(lake: Lake, damage: str) -> None:
+    topic = lake.create_topic("t", key="STRING", value="STRING", partitions=2)
+    topic.append([{"key": "a", "value": "1"}, {"key": "b", "value": "1"}])
+    topic.merge()
+    UNREADABLE[damage](Path(lake.root), Path(lake.root, "t"))
+    with pytest.raises(Damaged, match="the control rows of silver are not as lakelog left them"):
+        topic.latest(at=0 if damage == "silver-plain-table" else None)
+    assert len(topic.repair().problems) == 1
+    assert sorted(row["key"] for row in topic.latest().collect()) == ["a", "b"]
+    assert topic.verify().ok

@@ -116,7 +116,7 @@ class Cleaned:
         live = {place: row[0] for place, row in topics.wanted(self.model).items() if not row[-1]}
         found = {(row["partition"], bytes(row["key"])): row["offset"] for row in rows if row["key"] is not None}
         assert len(found) == len(rows) and found == live
-        counts = progress(self.topic.spark, self.topic.silver, from_rows=True).controls
+        counts = progress(self.topic.log, from_rows=True).controls
         self.late = {index for index, control in counts.items() if control["counts"].get("late_after_delete")}
         assert self.topic.verify().problems == []
 

@@ -59,6 +59,42 @@ def restored(table: Path, version: int) -> None:
     DeltaTable(str(table)).restore(version)
 
 
+def updated(table: Path, where: str, **values: str) -> None:
+    """Put other values, in SQL, into rows of a table."""
+    from deltalake import DeltaTable
+
+    DeltaTable(str(table)).update(updates=values, predicate=where)
+
+
+def configured(table: Path, name: str, text: str | None) -> None:
+    """Give a table another property, or (None) take it away; without the checksums by which Spark would notice."""
+    for file in commits(table):
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        for line in lines:
+            if "metaData" in line:
+                kept = line["metaData"]["configuration"]
+                kept.pop(name, None)
+                kept.update({} if text is None else {name: text})
+        file.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+    for file in (table / "_delta_log").glob("*.crc"):
+        file.unlink()
+
+
+def identity(table: Path) -> str:
+    from deltalake import DeltaTable
+
+    return str(DeltaTable(str(table)).metadata().configuration["lakelog.topic.uuid"])
+
+
+def plain(table: Path) -> None:
+    """Put a table that is none of lakelog's in the place of one."""
+    import pyarrow
+    from deltalake import write_deltalake
+
+    shutil.rmtree(table)
+    write_deltalake(str(table), pyarrow.table({"id": [1, 2]}))
+
+
 def compacted(table: Path) -> None:
     from deltalake import DeltaTable
 
@@ -105,6 +141,29 @@ DAMAGES: dict[str, Damage] = {
     "lake-commit-garbage": lambda lake, topic: garbage(_of(lake, topic)),
     "topic-gone": lambda lake, topic: shutil.rmtree(topic),
 }  # fmt: skip
+
+# What lakelog wrote, and somebody else changed so that it cannot be read: of the latest table, and of the properties.
+UNREADABLE: dict[str, Damage] = {
+    "silver-control-garbage": lambda lake, topic: updated(topic / "silver", "bucket = -1", control="'{bad'"),
+    "silver-control-null": lambda lake, topic: updated(topic / "silver", "bucket = -1", control="NULL"),
+    "silver-control-empty": lambda lake, topic: updated(topic / "silver", "bucket = -1", control="'{}'"),
+    "silver-control-offset-null": lambda lake, topic: updated(topic / "silver", "bucket = -1", offset="NULL"),
+    "silver-control-row-gone": lambda lake, topic: deleted(topic / "silver", "bucket = -1 AND partition = 1"),
+    "silver-control-row-moved": lambda lake, topic: updated(topic / "silver", "bucket = -1 AND partition = 1", partition="7"),
+    "silver-of-another-topic": lambda lake, topic: updated(
+        topic / "silver", "bucket = -1", control=f"replace(control, '{identity(topic / 'bronze')}', 'another')"
+    ),
+    "silver-plain-table": lambda lake, topic: plain(topic / "silver"),
+    "types-broken": lambda lake, topic: configured(topic / "bronze", "lakelog.topic.types", "{x"),
+    "types-without-key": lambda lake, topic: configured(topic / "bronze", "lakelog.topic.types", '{"type":"struct","fields":[]}'),
+    "types-missing": lambda lake, topic: configured(topic / "bronze", "lakelog.topic.types", None),
+    "partitions-broken": lambda lake, topic: configured(topic / "bronze", "lakelog.topic.partitions", "x"),
+    "setting-broken": lambda lake, topic: configured(topic / "bronze", "lakelog.segment.ms", "abc"),
+    "strategy-unknown": lambda lake, topic: configured(topic / "bronze", "lakelog.compaction.strategy", "nonsense"),
+    "format-broken": lambda lake, topic: configured(topic / "bronze", "lakelog.format", "abc"),
+    "lake-format-broken": lambda lake, topic: configured(_of(lake, topic), "lakelog.format", "abc"),
+    "lake-setting-broken": lambda lake, topic: configured(_of(lake, topic), "lakelog.log.roll.ms", "abc"),
+}
 
 
 def part(source: Path, target: Path, *topics: str) -> Path:

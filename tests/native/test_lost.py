@@ -21,7 +21,7 @@ from lakelog.delta.errors import damaged
 from lakelog.model.names import TableRef
 from tests.cli.test_roots import NO_SPARK
 from tests.conftest import Answer
-from tests.native.damages import commits, data_files
+from tests.native.damages import UNREADABLE, commits, data_files
 from tests.native.test_native import root  # noqa: F401
 from tests.races.processes import REPOSITORY
 
@@ -108,6 +108,33 @@ def test_a_damaged_topic_hides_no_other_from_lag(lake: Path, cli: Cli) -> None:
     for command in ("lag", "status"):
         answer = cli(f"--root {lake} {command} --json")
         assert (answer.code, [one["error"] for one in json.loads(answer.out)["topics"]]) == (70, ["DAMAGED"])
+
+
+@pytest.mark.parametrize("damage", UNREADABLE)
+def test_what_somebody_else_wrote_in_place_of_lakelogs_is_damage(damage: str, lake: Path, cli: Cli) -> None:
+    """Control rows, properties and whole tables: what is wrong is named with its table and the remedy."""
+    UNREADABLE[damage](lake, lake / "orders")
+    kind = damage.split("-")[0]
+    place = {"silver": lake / "orders" / "silver", "lake": lake / "_lakelog" / "runs"}.get(kind, lake / "orders" / "bronze")
+    remedy = "verify orders --repair" if kind == "silver" else "ALTER TABLE"
+    for command in (
+        "status orders",
+        "latest orders",
+        *([] if kind == "silver" else ["read orders", "lag orders", "topic describe orders"]),
+    ):
+        answer = cli(f"--root {lake} {command}")
+        assert (answer.code, "(DAMAGED)" in answer.err) == (70, True), (command, answer)
+        assert str(place) in answer.err and remedy in answer.err, (command, answer.err)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("damage", UNREADABLE)
+def test_both_engines_say_the_same_of_it(damage: str, lake: Path, cli: Cli) -> None:
+    UNREADABLE[damage](lake, lake / "orders")
+    for command in ("status orders --json", "latest orders --json"):
+        native, through_spark = (cli(f"--root {lake} {command} --engine {engine}") for engine in ("native", "spark"))
+        assert (native.code, native.out) == (through_spark.code, through_spark.out), command
+        assert native.code == 70, (command, native)
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ def cut_off(*_: object, **__: object) -> None:
 def goes_on(topic: Topic, rows: dict[str, str]) -> None:
     """The topic is as it was imported, and takes more."""
     assert (live(topic), topic.verify().problems) == (rows, [])
-    assert not progress(topic.spark, topic.silver).by_hand, "nobody takes what brought the latest table back for a RESTORE by hand"
+    assert not progress(topic.log).by_hand, "nobody takes what brought the latest table back for a RESTORE by hand"
     put(topic, z="1")
     topic.merge()
     assert (live(topic), topic.verify().problems, topic.repair().done) == ({**rows, "z": "1"}, [], [])

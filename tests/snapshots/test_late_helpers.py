@@ -52,7 +52,7 @@ def test_merges_after_the_restore_are_not_taken_back(lake: Lake, monkeypatch: py
     late(monkeypatch, restore, "_overwrite", goes_on)
     orders.restore("s")
     assert live(orders) == {"a": "1", "x": "1"}
-    assert not progress(lake.spark, orders.silver).by_hand, "nobody takes the commit taken back for a RESTORE by hand"
+    assert not progress(orders.log).by_hand, "nobody takes the commit taken back for a RESTORE by hand"
     put(orders, y="1")
     orders.merge()
     assert (live(orders), orders.verify().problems) == ({"a": "1", "x": "1", "y": "1"}, [])

@@ -216,7 +216,7 @@ def test_whoever_writes_next_finishes_a_restore_and_a_merge_that_knew_the_table_
     from lakelog.latest import upsert
     from lakelog.latest.progress import LogPlace, progress
 
-    known = progress(lake.spark, orders.silver)
+    known = progress(orders.log)
     version = versions(lake.root, "t")["bronze"] - 1
     put(other, b="1")
     late, _ = upsert.merge(orders.log, known, {0: LogPlace(2, 0, "x"), 1: LogPlace(0, 0, None)}, bronze_version=version, now=0)
