@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import re
+import sys
 from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,8 @@ from lakelog.native.stores import why_not
 if TYPE_CHECKING:
     import pyarrow
 
+# Whether a table's commits keep their own times, and from which version on, where it is not the first one.
+KEEPS_TIMES, KEPT_FROM = "delta.enableInCommitTimestamps", "delta.inCommitTimestampEnablementVersion"
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 
 
@@ -136,17 +139,33 @@ class Table:
         return [row for batch in self.batches(query) for row in batch.to_pylist()]
 
     def _commit_times(self) -> list[tuple[int, int]]:
-        """(version, milliseconds) of every commit there is, oldest first; each later than the one before, as Spark has them."""
+        """(version, milliseconds) of every commit there is, oldest first, as Spark has them.
+
+        On this machine a commit's time is that of its file, later than the one before, or where the table keeps times in its commits, that one.
+
+        Cost: the names of the files; those of commits that keep their time are opened.
+        """
         path = local_path(self.ref.path or "")
         if path is None:
             with door(self.ref, self.at):
                 return [(one.version, one.ms) for one in reversed(commits.newest(self.ref, self.version, self.version + 1))]
         times: list[tuple[int, int]] = []
-        folder = os.path.join(path, "_delta_log")
-        for name in sorted(name for name in os.listdir(folder) if re.fullmatch(r"\d{20}\.json", name)):
+        folder, kept = os.path.join(path, "_delta_log"), self._times_kept()
+        for name in sorted(name for name in os.listdir(folder) if re.fullmatch(r"\d{20}\.json", name) and int(name[:20]) < kept):
             when = os.stat(os.path.join(folder, name)).st_mtime_ns // 1_000_000
             times.append((int(name[:20]), max(when, times[-1][1] + 1) if times else when))
-        return times
+        if kept > self.version:
+            return times
+        with door(self.ref, self.at):
+            own = [(one.version, one.ms) for one in commits.newest(self.ref, self.version, self.version + 1 - kept) if one.is_there]
+        return times + own[::-1]
+
+    def _times_kept(self) -> int:
+        """The version from which on commits keep their own time; beyond every one where they do not."""
+        said = self.properties
+        if said.get(KEEPS_TIMES, "").lower() != "true":
+            return sys.maxsize
+        return int(said.get(KEPT_FROM, 0))
 
 
 def _wrong(folder: str, name: str, size: int) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import json
 import os
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +20,7 @@ from lakelog.model.names import TableRef
 from lakelog.native import past
 from lakelog.native.table import Table
 from tests.conftest import Answer
-from tests.native.damages import data_files
+from tests.native.damages import commits, configured, data_files
 from tests.snapshots.test_kept import aged
 from tests.snapshots.test_snapshots import DAY, put, topic
 
@@ -83,6 +85,62 @@ def test_a_version_whose_commit_file_is_gone_is_read_from_its_checkpoint(table: 
     for version in (0, 1):
         Path(table.path or "", "_delta_log", f"{version:020}.json").unlink()
     assert past.table_at(table, 1, now=now()).records("SELECT n FROM t") == [{"n": 1}], "when it was committed is not known"
+
+
+@pytest.mark.parametrize("begun", [None, 1])
+def test_a_table_that_keeps_the_times_of_its_commits_goes_by_them(table: TableRef, begun: int | None) -> None:
+    """From the version on at which that was turned on; its files have the times at which they were copied."""
+    path, now = Path(table.path or ""), round(1000 * time.time())
+    times = {version: now - (3 - version) * DAY + 7 for version in range(3)}
+    for file in commits(path):
+        version = int(file.stem)
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        for line in lines:
+            if "commitInfo" in line and version >= (begun or 0):
+                line["commitInfo"]["inCommitTimestamp"] = times[version]
+        file.write_text("".join(json.dumps(line) + "\n" for line in sorted(lines, key=lambda line: "commitInfo" not in line)))
+    configured(path, "delta.enableInCommitTimestamps", "true")
+    if begun is not None:
+        configured(path, "delta.inCommitTimestampEnablementVersion", str(begun))
+        configured(path, "delta.inCommitTimestampEnablementTimestamp", str(times[begun]))
+    for file in commits(path):
+        when = times[0] / 1000 if int(file.stem) < (begun or 0) else now / 1000 + 60
+        os.utime(file, (when, when))
+    for version, when in times.items():
+        for later in (0, DAY - 1):
+            at = datetime.datetime.fromtimestamp((when + later) / 1000, tz=datetime.timezone.utc)
+            assert Table(table).version_at(at) == version, (version, later)
+    with pytest.raises(NotFound, match="its versions go back to"):
+        Table(table).version_at(datetime.datetime.fromtimestamp((times[0] - 2) / 1000, tz=datetime.timezone.utc))
+    configured(path, "delta.enableInCommitTimestamps", "false")
+    for file in commits(path):
+        os.utime(file, (now / 1000 + 60, now / 1000 + 60))
+    with pytest.raises(NotFound, match="its versions go back to"):
+        Table(table).version_at(datetime.datetime.fromtimestamp(times[2] / 1000, tz=datetime.timezone.utc))
+
+
+@pytest.mark.long
+def test_both_engines_go_by_the_times_that_commits_keep(lake: Lake, cli: Callable[..., Answer], tmp_path: Path) -> None:
+    """Kept from a version in the middle on, in a lake that was copied with other times of its files."""
+    orders = topic(lake)
+    put(orders, a="1")
+    orders.merge()
+    lake.spark.sql(f"ALTER TABLE {orders.silver.sql()} SET TBLPROPERTIES ('delta.enableInCommitTimestamps' = 'true')")
+    put(orders, a="2")
+    orders.merge()
+    copied = Path(shutil.copytree(lake.root, tmp_path / "copied"))
+    files = commits(copied / "t" / "silver")
+    begun = next(int(file.stem) for file in files if "delta.inCommitTimestampEnablementVersion" in file.read_text())
+    first, last = (json.loads(files[place].read_text().splitlines()[0])["commitInfo"]["inCommitTimestamp"] for place in (begun, -1))
+    assert 0 < begun < int(files[-1].stem)
+    for file in files:
+        when = (first if int(file.stem) < begun else last) / 1000 + 3600
+        os.utime(file, (when, when))
+    for at, code in ((first - 1, 5), (first, 0), (last - 1, 0), (last, 0)):
+        text = datetime.datetime.fromtimestamp(at / 1000, tz=datetime.timezone.utc).isoformat()
+        native, through_spark = (cli(f"--root {copied} latest t --at {text} --json --engine {engine}") for engine in ("native", "spark"))
+        assert (native.code, through_spark.code) == (code, code), (at, native, through_spark)
+        assert native.out == through_spark.out or code, at
 
 
 @pytest.mark.long
