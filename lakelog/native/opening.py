@@ -14,7 +14,7 @@ from lakelog.delta.errors import damaged, no_version
 from lakelog.errors import UNSUPPORTED_FEATURE, Damaged, LakelogError, NotFound, NotReady
 from lakelog.model.names import TableRef, local_path
 from lakelog.native import commits
-from lakelog.native.stores import location, options
+from lakelog.native.stores import location, misread, options
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -55,10 +55,13 @@ def opened(ref: TableRef, at: int | None) -> DeltaTable:
     Raises:
         NotFound: there is no table, or (SNAPSHOT_NOT_FOUND) no such version.
         Damaged: its Delta log cannot be read.
-        NotReady: delta-rs does not know a feature of it (UNSUPPORTED_FEATURE), or it may not be read.
+        NotReady: delta-rs does not know a feature of it, or the name of its folder (UNSUPPORTED_FEATURE), or it may not be read.
     """
     from deltalake.exceptions import DeltaError, TableNotFoundError
 
+    path = local_path(ref.path or "")
+    if path is not None and (wrong := misread(path)):
+        raise _unsupported(ref, f"{wrong}.")
     with door(ref):
         try:
             if at is not None:

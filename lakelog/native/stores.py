@@ -29,14 +29,19 @@ def why_not(root: str) -> str:
     if scheme_of(root) not in SCHEMES:
         return f"delta-rs does not know {scheme_of(root)}://"
     path = local_path(root)
-    # It follows links before it takes a folder for an address.
-    wrong = next((one for one in UNREADABLE if path is not None and one in f"{path} {os.path.realpath(path)}"), None)
-    if wrong is not None:
-        return f"delta-rs takes {wrong} in the name of a folder for part of an address"
+    if path is not None and (wrong := misread(path)):
+        return wrong
     missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     return (
         f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed (pip install 'lakelog[native]')" if missing else ""
     )
+
+
+def misread(path: str) -> str:
+    """Why delta-rs would look for a folder of this machine elsewhere; empty where it does not. Looks at no file but links."""
+    # It follows links before it takes a folder for an address.
+    wrong = next((one for one in UNREADABLE if one in f"{path} {os.path.realpath(path)}"), None)
+    return f"delta-rs takes {wrong} in the name of a folder for part of an address" if wrong else ""
 
 
 def why_not_written(root: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import random
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -146,6 +147,19 @@ def test_what_a_link_stands_for_counts(tmp_path: Path) -> None:
     (tmp_path / "a%20b").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "a%20b")
     assert why_not(str(tmp_path / "link")).startswith("delta-rs takes % in the name of a folder")
+
+
+@pytest.mark.parametrize("name", ["v%31", "b\\s"])
+def test_a_table_behind_a_link_to_a_folder_that_delta_rs_reads_otherwise_is_left_to_spark(tmp_path: Path, name: str) -> None:
+    """It followed the link, and read the table of another folder, or found none."""
+    commit(str(tmp_path / "v1"), 1)
+    commit(str(tmp_path / "made"), 2)
+    (tmp_path / "made").rename(tmp_path / name)
+    (tmp_path / "lake" / "orders").parent.mkdir()
+    (tmp_path / "lake" / "orders").symlink_to(tmp_path / name)
+    with pytest.raises(NotReady, match=f"delta-rs takes {re.escape(name[1])} in the name of a folder") as refused:
+        Table(TableRef(str(tmp_path / "lake" / "orders")))
+    assert refused.value.name == UNSUPPORTED_FEATURE
 
 
 @pytest.mark.parametrize("sign", ["#", "?", "%20", "\\"])
