@@ -25,8 +25,8 @@ def plain(value: Any, kind: Any) -> Any:
     if name == "binary":
         return octets(bytes(value))
     if isinstance(value, Decimal):
-        # As text, all of them: not every reader of JSON keeps the digits of a number.
-        return f"{value:f}"
+        # As text, all of them: not every reader of JSON keeps the digits of a number. Of PySpark's 0.00000001 has a digit more than its type.
+        return f"{value:.{kind.scale}f}" if name == "decimal" else f"{value:f}"
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value if isinstance(value, (str, int, float)) else str(value)

@@ -53,6 +53,11 @@ class Kind:
         """The names of a STRUCT's fields."""
         return [field.name for field in self.fields]
 
+    @property
+    def scale(self) -> int:
+        """The digits behind the point, of a decimal."""
+        return int(self.arguments.split(",")[1])
+
     def __getitem__(self, name: str) -> Field:
         return next(field for field in self.fields if field.name == name)
 

@@ -78,7 +78,7 @@ def _csv_field(value: Any) -> str:
 
 def spelled(value: Any, kind: Any) -> Any:
     """A value of a row for tables and CSV: as `plain`, a decimal as the number it is."""
-    return value if isinstance(value, Decimal) else plain(value, kind)
+    return Decimal(plain(value, kind)) if isinstance(value, Decimal) else plain(value, kind)
 
 
 def _require_names(kind: Any) -> None:
