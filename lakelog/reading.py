@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, overload
 
+from lakelog.delta import frames
 from lakelog.errors import InvalidRequest
 from lakelog.latest.verify import Snapshots
 from lakelog.log import bronze
@@ -143,7 +144,7 @@ class LogReading(ABC):
             rows = bronze.records(self.log, partition=partition, offset=offset, at=end.version)
             validate.require_within(self.log, end, partition, offset, self._places)
         rows = rows.orderBy("partition", "offset")
-        return rows if limit is None else rows.limit(limit)
+        return rows if limit is None else frames.at_most(rows, limit)
 
     def _read_since(self, since: Position, max_records: int | None) -> Fetched:
         if max_records is not None and max_records < 1:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 # answer. Collected as part of a cycle, while gRPC starts a thread and holds its lock, it would wait for ever (seen with pyspark 4.1.3). So the
 # last plans stay until they go one by one, from here; what else referred to them has been collected by then.
 _remembered: deque[object] = deque(maxlen=32)
+# Spark takes no larger number of rows.
+MOST = 2**31 - 1
 
 
 def small_frame(spark: SparkSession, ddl: str, rows: Sequence[tuple[Any, ...]]) -> DataFrame:
@@ -37,6 +39,11 @@ def small_frame(spark: SparkSession, ddl: str, rows: Sequence[tuple[Any, ...]]) 
     table = pyarrow.table([[row[index] for row in rows] for index in range(len(schema))], schema=schema)
     # Spark Connect asks for the schema of an empty table, although Arrow has it.
     return spark.createDataFrame(table) if rows else spark.createDataFrame(table, schema=ddl)
+
+
+def at_most(rows: DataFrame, number: int) -> DataFrame:
+    """At most so many rows; of a number that Spark does not take, as many as it does."""
+    return rows.limit(min(number, MOST))
 
 
 def sums(rows: DataFrame, **columns: Column) -> dict[str, int]:

@@ -9,6 +9,7 @@ from decimal import Decimal
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
+from lakelog.delta import frames
 from lakelog.errors import InvalidRequest
 from lakelog.model.json_values import octets, plain
 from lakelog.terminal import output
@@ -36,7 +37,7 @@ def frame(rows: DataFrame, form: str, *, limit: int | None = None, whole: bool =
     if whole or form == "json":
         _require_names(rows.schema)
     if limit is not None:
-        rows = rows.limit(limit)
+        rows = frames.at_most(rows, limit)
     kinds = [field.dataType for field in rows.schema.fields]
     names = rows.schema.names
     if whole or form == "json":

@@ -55,6 +55,22 @@ def test_nanoseconds_are_cut_off() -> None:
     assert asked(connection(), query, ()).collect() == [(at, [at])]
 
 
+def test_a_limit_that_spark_does_not_take_is_its_largest(capsys: pytest.CaptureFixture[str]) -> None:
+    """Py4J takes a number of 32 bits for the limit of a frame."""
+    taken: list[int] = []
+
+    class Limited(Rows):
+        def limit(self, number: int) -> Rows:
+            taken.append(number)
+            return super().limit(number)
+
+    rows = Limited(struct([("a", Kind("long"))]), lambda *_: iter(()))
+    for limit in (3, 2**31 - 1, 2**31, 10**30):
+        frame(rows, "csv", limit=limit)  # type: ignore[arg-type]
+    assert taken == [3, 2**31 - 1, 2**31 - 1, 2**31 - 1]
+    assert capsys.readouterr().out == "a\n" * 4
+
+
 @pytest.mark.parametrize("form", ["table", "json", "csv"])
 def test_rows_that_cannot_be_read_print_nothing(form: str, capsys: pytest.CaptureFixture[str]) -> None:
     """So that Spark can print them in place of this lane."""
