@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import json
 import math
 from decimal import Decimal
 from typing import Any
@@ -21,7 +22,9 @@ def plain(value: Any, kind: Any) -> Any:
     if name == "array":
         return [plain(item, kind.elementType) for item in value]
     if name == "map":
-        return {str(plain(key, kind.keyType)): plain(item, kind.valueType) for key, item in value.items()}
+        # A map has no order, and each engine one of its own.
+        named = {_name(plain(key, kind.keyType)): plain(item, kind.valueType) for key, item in value.items()}
+        return dict(sorted(named.items()))
     if name == "binary":
         return octets(bytes(value))
     if isinstance(value, Decimal):
@@ -30,6 +33,11 @@ def plain(value: Any, kind: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value if isinstance(value, (str, int, float)) else str(value)
+
+
+def _name(key: Any) -> str:
+    """A key of a map as JSON has it: a text."""
+    return key if isinstance(key, str) else json.dumps(key, ensure_ascii=False)
 
 
 def octets(value: bytes) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,8 @@ from lakelog.model.json_values import plain
 from lakelog.model.kinds import Kind
 from lakelog.terminal.output import cell
 from lakelog.terminal.rows import spelled
+
+TEXT = Kind("string")
 
 
 @pytest.mark.parametrize(("value", "kind", "text"), [
@@ -26,3 +29,13 @@ def test_a_decimal_has_the_digits_of_its_type(value: str, kind: str, text: str) 
 def test_a_decimal_of_a_type_without_digits_has_those_of_its_own() -> None:
     """Such as one of DuckDB's UNION."""
     assert plain(Decimal("1.50"), Kind("sparse_union<a: decimal128(3, 2)=0>")) == "1.50"
+
+
+@pytest.mark.parametrize(("value", "kind", "keys"), [
+    ({"k": 1, "n": None, "": 3}, TEXT, ["", "k", "n"]), ({10: 1, 9: None, -1: 2}, Kind("integer"), ["-1", "10", "9"]),
+    ({True: 1, False: 2}, Kind("boolean"), ["false", "true"]), ({b"b": 1, b"\xff": 2, b"a": 3}, Kind("binary"), ["a", "b", '{"hex": "ff"}']),
+])  # fmt: skip
+def test_the_entries_of_a_map_are_in_the_order_of_their_names(value: Any, kind: Kind, keys: list[str]) -> None:
+    """A map has no order: Arrow gives the entries as they are stored, Spark as Java's hashes are."""
+    shown = plain(value, Kind("map", keyType=kind, valueType=Kind("integer")))
+    assert list(shown) == keys
