@@ -6,7 +6,7 @@ import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakelog.errors import Damaged, InvalidConfig, InvalidRequest, LakelogError, NotFound, NotReady, TopicNotFound
 from lakelog.latest import views
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     import pyarrow
 
 # DuckDB's types of which Arrow or Python has no such values.
-AS_TEXT = ("INTERVAL", "TIME WITH TIME ZONE", "BIT", "BIGNUM", "VARINT")
+AS_TEXT = ("INTERVAL", "TIME WITH TIME ZONE", "TIME_NS", "BIT", "BIGNUM", "VARINT", "UHUGEINT")
+NAMES_ONE = re.compile(rf"\b(?:{'|'.join(AS_TEXT)})\b")
+NESTED = ("list", "array", "map", "struct", "tuple", "union")
 OFFSET = re.compile(r"(?i)(?<![\"'\w])offset(?![\"'\w])")
 # How EXPLAIN is to explain, in DuckDB's dialect.
 HOW = re.compile(r"\(\s*(?:ANALYZE|FORMAT)\b[\w\s,]*\)", re.IGNORECASE)
@@ -176,12 +178,34 @@ def _answered(known: duckdb.DuckDBPyConnection, query: str) -> pyarrow.Table:
 
 
 def _told(rows: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
-    """Rows with the columns of types in `AS_TEXT` as DuckDB writes them."""
-    if not any(str(one) in AS_TEXT for one in rows.types):
+    """Rows with the values of types in `AS_TEXT` as DuckDB writes them, also within other values."""
+    kinds = [_with_texts(kind) if NAMES_ONE.search(str(kind)) else "" for kind in rows.types]
+    if not any(kinds):
         return rows
-    names = [name.replace('"', '""') for name in rows.columns]
-    shown = [f"#{place}{'::VARCHAR' if str(kind) in AS_TEXT else ''}" for place, kind in enumerate(rows.types, start=1)]
-    return rows.project(", ".join(f'{one} AS "{name}"' for one, name in zip(shown, names, strict=True)))
+    shown = [f"#{place}{f'::{kind}' if kind else ''}" for place, kind in enumerate(kinds, start=1)]
+    return rows.project(", ".join(f"{one} AS {_quoted(name)}" for one, name in zip(shown, rows.columns, strict=True)))
+
+
+def _with_texts(kind: Any) -> str:
+    """A type of DuckDB's as SQL writes it, with VARCHAR for each of `AS_TEXT` within it."""
+    if kind.id not in NESTED:
+        return "VARCHAR" if str(kind) in AS_TEXT else str(kind)
+    inner = dict(kind.children)
+    if kind.id == "struct" and "" in inner:
+        # What row(…) made before DuckDB 2; SQL cannot write its type.
+        return "VARCHAR"
+    if kind.id in ("list", "array"):
+        return f"{_with_texts(inner['child'])}[{inner.get('size', '')}]"
+    if kind.id == "map":
+        return f"MAP({_with_texts(inner['key'])}, {_with_texts(inner['value'])})"
+    # A UNION has its tag among them, without a name; a TUPLE's have none.
+    fields = [(f"{_quoted(name)} " if name else "") + _with_texts(one) for name, one in kind.children if name or kind.id != "union"]
+    return f"{kind.id}({', '.join(fields)})"
+
+
+def _quoted(name: str) -> str:
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'
 
 
 def _is_about_offset(query: str) -> bool:

@@ -33,6 +33,21 @@ def test_a_time_is_the_same_in_any_unit(kind: str) -> None:
 def test_what_python_has_no_value_for_is_a_text() -> None:
     query = "SELECT INTERVAL 90 MINUTE AS \"a \"\" b\", '10:00:00+02'::TIMETZ AS z, '101'::BIT AS b, [1, 2]::INT[2] AS l, 1 AS n"
     assert asked(connection(), query, ()).collect() == [("01:30:00", "10:00:00+02", "101", [1, 2], 1)]
+    assert asked(connection(), f"SELECT {2**128 - 1}::UHUGEINT AS a, {2**127 - 1}::HUGEINT AS b", ()).collect() == [
+        (str(2**128 - 1), 2**127 - 1)
+    ]
+
+
+@pytest.mark.parametrize(("value", "text"), [
+    ("INTERVAL 1 DAY", "1 day"), ("'12:00:00+01'::TIMETZ", "12:00:00+01"), ("'101'::BIT", "101"), ("7::BIGNUM", "7"), ("7::UHUGEINT", "7"),
+    ("'12:00:00.123456789'::TIME_NS", "12:00:00.123456789"),
+])  # fmt: skip
+def test_what_python_has_no_value_for_is_a_text_however_deep_it_lies(value: str, text: str) -> None:
+    """Fields that are called as such a type is, and types with words of their own, stay as they are."""
+    kind = value.split("::")[-1].split()[0]
+    query = f"""SELECT [v, NULL] AS l, {{'interval': 1, 'a b"c': [v]}} AS s, MAP {{v: {{'x': v}}}} AS m, [v]::{kind}[1] AS f,
+        ['b'::ENUM('a', 'b')] AS e, {{'bit': 1, 'j': '{{}}'::JSON}} AS j, union_value(u := v) AS u FROM (SELECT {value} AS v)"""
+    assert asked(connection(), query, ()).collect() == [([text, None], (1, [text]), {text: (text,)}, [text], ["b"], (1, "{}"), text)]
 
 
 def test_a_limit_is_a_whole_number_of_rows() -> None:
