@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -65,13 +65,14 @@ def ask(topics: Sequence[str], opened: Callable[[str], NativeTopic], query: str,
     """
     known = connection()
     _, word = begun(query)
+    own = _of_duckdb(known) if word in TELLING else frozenset()
     existing: list[str] = []
     found, lacking, gone = False, None, None
     for name in topics:
         said = [view for view in views.names(name) if re.search(rf"(?i)(?<!\w){view}(?!\w)", query)]
         try:
             if word in TELLING:
-                register(known, opened(name), at, views.names(name), empty=True)
+                register(known, opened(name), at, views.names(name), empty=True, behind=own.difference(said))
                 found = True
             elif said:
                 register(known, opened(name), at, said)
@@ -92,6 +93,8 @@ def ask(topics: Sequence[str], opened: Callable[[str], NativeTopic], query: str,
         existing += views.names(name)
     if lacking is not None and not found:
         raise lacking
+    if own:
+        known.execute("SET search_path = 'system.main,memory.main'")
     try:
         return asked(known, query, existing)
     except NotFound as error:
@@ -99,7 +102,20 @@ def ask(topics: Sequence[str], opened: Callable[[str], NativeTopic], query: str,
         raise gone or error from error
 
 
-def register(known: duckdb.DuckDBPyConnection, topic: NativeTopic, at: At, names: Sequence[str], *, empty: bool = False) -> None:
+def _of_duckdb(known: duckdb.DuckDBPyConnection) -> frozenset[str]:
+    """The names of DuckDB's own views, with which it answers SHOW and DESCRIBE."""
+    return frozenset(name for (name,) in known.execute("SELECT view_name FROM duckdb_views() WHERE internal").fetchall())
+
+
+def register(
+    known: duckdb.DuckDBPyConnection,
+    topic: NativeTopic,
+    at: At,
+    names: Sequence[str],
+    *,
+    empty: bool = False,
+    behind: Set[str] = frozenset(),
+) -> None:
     """Make those of a topic's views known that are named; their rows are read now, and kept in this process' memory.
 
     Args:
@@ -108,6 +124,7 @@ def register(known: duckdb.DuckDBPyConnection, topic: NativeTopic, at: At, names
         at: a version of silver or a time, for the views of the latest table.
         names: of views.
         empty: with their columns alone; no rows are read.
+        behind: names of DuckDB's own views, which are to go before a topic's.
 
     Raises:
         Damaged: the latest table is not as lakelog left it.
@@ -115,7 +132,11 @@ def register(known: duckdb.DuckDBPyConnection, topic: NativeTopic, at: At, names
     """
     found = topic.views_of(names, at)
     for name, rows in [(name, (rows.limit(0) if empty else rows).toArrow()) for name, rows in found.items()]:
-        known.register(name, rows)
+        if name in behind:
+            known.from_arrow(rows).create(f"memory.main.{_quoted(name)}")
+        else:
+            # As a temporary view, which goes before all others.
+            known.register(name, rows)
 
 
 def asked(known: duckdb.DuckDBPyConnection, query: str, existing: Sequence[str]) -> Rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -71,6 +72,24 @@ def test_no_comment_hides_what_is_explained(tmp_path: Path) -> None:
     file = tmp_path / "written.csv"
     asked(f"EXPLAIN /* /* */ SELECT 1 -- */ (ANALYZE) {COPY.format(file=file)}")
     assert not file.exists()
+
+
+# The views of DuckDB's own that it answers SHOW and DESCRIBE with.
+OF_DUCKDB = ("duckdb_columns", "duckdb_databases", "duckdb_tables", "duckdb_views", "sqlite_master", "pg_tables")
+
+
+@pytest.mark.parametrize("query", ["SHOW TABLES", "SHOW ALL TABLES", "DESCRIBE", "SHOW DATABASES"])
+def test_topics_may_be_called_as_views_of_duckdb_are(query: str) -> None:
+    def opened(name: str) -> Any:
+        return SimpleNamespace(views_of=lambda names, at: {one: asked(f"SELECT 1 AS of_{name}") for one in names})
+
+    listed = sorted(view for name in (*OF_DUCKDB, "orders") for view in (name, f"{name}_deleted", f"{name}_log"))
+    found = ask((*OF_DUCKDB, "orders"), opened, query, None).collect()
+    if "TABLES" in query or query == "DESCRIBE":
+        assert sorted(row["name"] for row in found) == listed
+    for name in (*OF_DUCKDB, "orders"):
+        assert ask((*OF_DUCKDB, "orders"), opened, f"DESCRIBE {name}", None).collect()[0]["column_name"] == f"of_{name}"
+        assert ask((*OF_DUCKDB, "orders"), opened, f"SELECT * FROM {name}", None).columns == [f"of_{name}"]
 
 
 @pytest.mark.parametrize("text", QUERIES)
