@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import tables
 from lakelog.log.rows import STATE_SEGMENT
@@ -27,10 +27,15 @@ def problems(log: TopicLog) -> tuple[int, list[str]]:
     Cost: one pass over the log's offsets with two shuffles of one row per batch.
     """
     rows = _by_partition(log).collect()
+    return sum(row["records"] for row in rows), told(rows, log.partitions)
+
+
+def told(rows: Iterable[Any], partitions: int) -> list[str]:
+    """What the figures of each partition say is wrong, in sentences."""
     found = []
     for row in rows:
         where = f"partition {row['partition']}"
-        if row["partition"] is None or row["partition"] >= log.partitions:
+        if row["partition"] is None or row["partition"] >= partitions:
             found.append(f"{where}: there is no such partition, yet it holds {row['records']} records")
             continue
         if row["state"] is None:
@@ -52,7 +57,7 @@ def problems(log: TopicLog) -> tuple[int, list[str]]:
             found.append(f"{where}: {row['outside']} batches hold records beyond their last offset")
         if row["first"] is not None and row["first"] < start:
             found.append(f"{where}: holds offset {row['first']} below the log start {start}")
-    return sum(row["records"] for row in rows), found
+    return found
 
 
 def missing(log: TopicLog) -> dict[int, tuple[int, int]]:

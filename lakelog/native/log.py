@@ -13,6 +13,7 @@ from lakelog.log.tail import LogEnd, clusters, is_newest, tails_of
 from lakelog.model.kinds import Kind, struct
 from lakelog.model.names import listed
 from lakelog.model.segments import Tail
+from lakelog.native import inspection
 from lakelog.native.rows import Rows, shaped
 from lakelog.native.table import Table
 
@@ -31,12 +32,12 @@ def log_end(table: Table, partitions: int) -> LogEnd:
     Raises:
         Damaged: another writer changed the log, or its control rows are missing.
 
-    Cost: the newest commit file; of the table the files behind the noted ends.
+    Cost: the newest commit file; of the table the files behind the noted ends. After a RESTORE to a time, one pass over the log's offsets.
     """
     everyone = list(range(partitions))
 
     def is_whole(said: Mapping[str, Any]) -> bool:
-        return is_newest(_tails(table, everyone, {}), said)
+        return not inspection.problems(table, partitions) and is_newest(_tails(table, everyone, {}), said)
 
     version, found = newest_note(table.ref, table.history, is_whole)  # type: ignore[arg-type]
     hints = {int(index): int(end) for index, end in found.get("ends", {}).items()}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -93,6 +95,16 @@ def plain(table: Path) -> None:
 
     shutil.rmtree(table)
     write_deltalake(str(table), pyarrow.table({"id": [1, 2]}))
+
+
+def restored_to_now(table: Path) -> None:
+    """RESTORE a table to the time of its newest commit, as by hand: what was done before stays as it is."""
+    from deltalake import DeltaTable
+
+    at = datetime.datetime.fromtimestamp(commits(table)[-1].stat().st_mtime + 0.002, tz=datetime.timezone.utc)
+    time.sleep(0.02)
+    DeltaTable(str(table)).alter.set_table_properties({"a.user": "was here"}, raise_if_not_exists=False)
+    DeltaTable(str(table)).restore(at)
 
 
 def compacted(table: Path) -> None:

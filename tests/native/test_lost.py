@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow
 import pytest
@@ -18,12 +19,18 @@ from deltalake import write_deltalake
 
 from lakelog import Damaged, Lake, TopicNotFound
 from lakelog.delta.errors import damaged
+from lakelog.log import inspection as through_spark
 from lakelog.model.names import TableRef
+from lakelog.native import inspection
+from lakelog.native.table import Table
 from tests.cli.test_roots import NO_SPARK
 from tests.conftest import Answer
-from tests.native.damages import UNREADABLE, commits, data_files
+from tests.native.damages import UNREADABLE, commits, data_files, deleted, restored_to_now, rows_like
 from tests.native.test_native import root  # noqa: F401
 from tests.races.processes import REPOSITORY
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 Cli = Callable[..., Answer]
 
@@ -193,3 +200,46 @@ def test_the_remedy_is_told_by_the_table_and_not_by_the_name_of_a_folder() -> No
         ("orders", "/data/bronze/orders/silver/bucket=0/x.parquet is missing", True),
     ):  # fmt: skip
         assert ("run merge with rebuild once" in str(damaged(table, found))) is advised, table
+
+
+# What somebody does to the log of orders before it is restored to a time, and what is wrong with it then, of each partition.
+BY_HAND: dict[str, tuple[Callable[[Path], None], str]] = {
+    "nothing": (lambda bronze: None, ""),
+    "a record is gone": (lambda bronze: deleted(bronze, "partition = 0 AND \"offset\" = 1 AND control IS NULL"), "records of its batches are missing"),
+    "an append is gone": (lambda bronze: deleted(bronze, "partition = 1 AND segment >= 0 AND \"offset\" = 0"), "whole appends are missing"),
+    "a batch row is gone": (lambda bronze: deleted(bronze, "partition = 1 AND \"offset\" = 0 AND control IS NOT NULL"), "whose batch rows are missing"),
+    "a record without a batch": (lambda bronze: rows_like(bronze, partition=0, segment=0, offset=1, tombstone=False), "carry no batch"),
+    "an offset given twice": (lambda bronze: rows_like(bronze, partition=0, segment=0, offset=1, epoch=0, batch="x"), "1 offsets were given twice"),
+    "another partition": (lambda bronze: rows_like(bronze, partition=7, segment=0, offset=0, epoch=0, batch="x"), "there is no such partition"),
+    "no state": (lambda bronze: deleted(bronze, "partition = 1 AND segment = -1"), "there is no state row"),
+}  # fmt: skip
+
+
+def test_a_log_restored_by_hand_to_a_time_is_judged_by_its_rows(lake: Path, cli: Cli) -> None:
+    """That RESTORE took back nothing that gave offsets, but a DELETE of before stands."""
+    bronze = lake / "orders" / "bronze"
+    restored_to_now(bronze)
+    assert Lake(str(lake)).topic("orders").ends() == {0: 3, 1: 2}
+    deleted(bronze, '"offset" = 0 AND control IS NULL')
+    restored_to_now(bronze)
+    for command in ("status", "read", "lag"):
+        answer = cli(f"--root {lake} {command} orders{' --offset 0' if command == 'read' else ''} --engine native")
+        assert (answer.code, "the log was restored by hand" in answer.err) == (70, True), (command, answer)
+
+
+@pytest.mark.long
+def test_what_is_wrong_with_a_log_is_told_as_through_spark(root: str, tmp_path: Path, spark: SparkSession) -> None:  # noqa: F811
+    for number, (damage, wrong) in enumerate(BY_HAND.values()):
+        copy = Path(shutil.copytree(root, tmp_path / f"lake{number}"))
+        topic = Lake(spark, str(copy)).topic("orders")
+        damage(copy / "orders" / "bronze")
+        found = inspection.problems(Table(TableRef(str(copy / "orders" / "bronze"))), topic.partitions)
+        assert found == through_spark.problems(topic.log)[1]
+        assert wrong in "; ".join(found) and bool(wrong) == bool(found), (wrong, found)
+        restored_to_now(copy / "orders" / "bronze")
+        for one in (Lake(str(copy)), Lake(spark, str(copy))):
+            if wrong:
+                with pytest.raises(Damaged, match="restored by hand"):
+                    one.topic("orders").ends()
+            else:
+                assert one.topic("orders").ends() == {0: 3, 1: 2}
