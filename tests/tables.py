@@ -34,6 +34,17 @@ def append_notes(bronze: Path) -> list[dict[str, Any]]:
     return [note for note, _ in appends]
 
 
+def with_times_of_96_bits(root: Path) -> list[Path]:
+    """The Parquet files below a folder, those of Delta logs aside, that hold times as Spark writes them by default."""
+    import pyarrow.parquet
+
+    def kinds(file: Path) -> set[str]:
+        schema = pyarrow.parquet.read_metadata(file).schema
+        return {schema.column(place).physical_type for place in range(len(schema))}
+
+    return [file for file in sorted(root.rglob("*.parquet")) if "_delta_log" not in file.parts and "INT96" in kinds(file)]
+
+
 def write(path: Path, *lines: str) -> str:
     """A file of these lines; gives its path as text."""
     path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")

@@ -20,6 +20,16 @@ if TYPE_CHECKING:
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 # Up to so many records a statement is one over few rows.
 FEW = 10_000
+# Rows for few partitions go to a file each as they come; Spark would sort all of them by partition first, whole rows, even for one.
+# Times as 64-bit numbers: the 96-bit ones that Spark writes by default are larger, slower, and read by others as nanoseconds, of which 64 bits
+# hold the years 1677 to 2262.
+# Zstandard at level 1: less CPU than Snappy, Spark's default, and half of its octets (Delta has no table property for it, only its kernel has).
+WRITERS = {
+    "spark.sql.maxConcurrentOutputFileWriters": "16",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.compression.codec": "zstd",
+    "parquet.compression.codec.zstd.level": "1",
+}
 # What a commit carries and how it is written are settings of the Spark session.
 _settings_in_use = threading.RLock()
 _interpreting = threading.Lock()
@@ -31,11 +41,20 @@ def committing(spark: SparkSession, table: TableRef, *, creating: bool = False) 
     """Every commit that lakelog makes is made in here: one at a time to a table (lock.py), and one at a time in this process. Where nothing
     arbitrates writers of several processes, the first one warns (object_store.py).
 
+    What it writes is written as by `writing`.
+
     Raises:
         Conflict: another process is at the table, and takes too long.
     """
     warn_of_two_writers(spark, table)
-    with held(spark, table, creating=creating), _settings_in_use:
+    with held(spark, table, creating=creating), writing(spark):
+        yield
+
+
+@contextlib.contextmanager
+def writing(spark: SparkSession) -> Iterator[None]:
+    """Every Parquet file that lakelog writes is written in here: as `WRITERS` say, whatever the session's own settings are."""
+    with _settings_in_use, during(spark, WRITERS):
         yield
 
 

@@ -45,17 +45,6 @@ def door(table: object) -> Iterator[None]:
         raise
 
 
-# Rows for few partitions go to a file each as they come; Spark would sort all of them by partition first, whole rows, even for one.
-# Times as 64-bit numbers, which are smaller and read faster than the 96-bit ones that Spark writes by default.
-# Zstandard at level 1: less CPU than Snappy, Spark's default, and half of its octets (Delta has no table property for it, only its kernel has).
-WRITERS = {
-    "spark.sql.maxConcurrentOutputFileWriters": "16",
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    "spark.sql.parquet.compression.codec": "zstd",
-    "parquet.compression.codec.zstd.level": "1",
-}
-
-
 def create(
     rows: DataFrame,
     table: TableRef,
@@ -79,7 +68,7 @@ def create(
     for name, value in properties.items():
         writer = writer.tableProperty(name, value)
     spark, sign = rows.sparkSession, signed(user_metadata)
-    with committing(spark, table, creating=True), door(table), during(spark, {**WRITERS, **carrying(sign)}):
+    with committing(spark, table, creating=True), door(table), during(spark, carrying(sign)):
         forget_version(spark)
         if table.path is not None and commit_file.newest(spark, table) is None and is_cut_off(spark, table.path):
             remove(spark, table.path)
@@ -117,7 +106,7 @@ def overwrite(rows: DataFrame, table: TableRef, *, partitioned_by: tuple[str, ..
     sign = signed(user_metadata)
     writer = rows.write.format("delta").mode("overwrite").partitionBy(*partitioned_by)
     writer = writer.options(overwriteSchema="true", partitionOverwriteMode="static", userMetadata=sign)
-    with committing(spark, table), door(table), during(spark, WRITERS):
+    with committing(spark, table), door(table):
         forget_version(spark)
         writer.saveAsTable(table.sql())
         return version_committed(spark, table, sign)
@@ -126,7 +115,7 @@ def overwrite(rows: DataFrame, table: TableRef, *, partitioned_by: tuple[str, ..
 def append(rows: DataFrame, table: TableRef) -> int:
     """Add rows to a table in one commit, whatever other writers do. Returns the version."""
     spark, sign = rows.sparkSession, signed(None)
-    with committing(spark, table), door(table), during(spark, WRITERS):
+    with committing(spark, table), door(table):
         forget_version(spark)
         rows.writeTo(table.sql()).option("userMetadata", sign).append()
         return version_committed(spark, table, sign)
@@ -145,7 +134,7 @@ def replace(rows: DataFrame, table: TableRef, where: Column, *, user_metadata: s
         Conflict: a commit of another writer touched those partitions.
     """
     spark, sign = rows.sparkSession, signed(user_metadata)
-    with committing(spark, table), door(table), during(spark, WRITERS):
+    with committing(spark, table), door(table):
         forget_version(spark)
         rows.writeTo(table.sql()).option("userMetadata", sign).overwrite(where)
         return version_committed(spark, table, sign)
@@ -273,7 +262,6 @@ def merge(
     """
     spark, sign = source.sparkSession, signed(user_metadata)
     settings = {
-        **WRITERS,
         "spark.databricks.delta.merge.materializeSource": "none",
         # The source has columns that the target must not get.
         "spark.databricks.delta.schema.autoMerge.enabled": "false",

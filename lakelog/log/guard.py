@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from lakelog.delta import commit_file, table_properties, tables
 from lakelog.delta.errors import LOG_GONE, condition_of, first_line, raised
-from lakelog.delta.statement import FEW, committing, during, interpreted
+from lakelog.delta.statement import FEW, committing, interpreted
 from lakelog.delta.table_properties import IDENTITY
 from lakelog.errors import OUTCOME_UNKNOWN, Damaged, NotFound, TopicNotFound
 from lakelog.log.rows import STATE_SEGMENT, any_of, log_rows
@@ -133,7 +133,7 @@ def insert(
     view = f"lakelog_{uuid.uuid4().hex}"
     rows.createOrReplaceTempView(view)
     try:
-        with committing(spark, table), tables.door(table), during(spark, tables.WRITERS), interpreted(spark, count <= FEW):
+        with committing(spark, table), tables.door(table), interpreted(spark, count <= FEW):
             # A folder that is not seen may be there all the same, where a mounted file system remembers what it saw.
             if commit_file.is_gone(spark, table) and (table_properties.read(spark, table) or {}).get(IDENTITY) != log.uuid:
                 raise _deleted(table)

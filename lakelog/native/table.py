@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 # Whether a table's commits keep their own times, and from which version on, where it is not the first one.
 KEEPS_TIMES, KEPT_FROM = "delta.enableInCommitTimestamps", "delta.inCommitTimestampEnablementVersion"
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+# How times of 96 bits are read, which Spark writes by default: an OPTIMIZE by hand, say. As nanoseconds, DataFusion's way, 64 bits overflow in
+# silence before 1677 and after 2262.
+MICROSECONDS = "SET datafusion.execution.parquet.coerce_int96 = 'us'"
 
 
 class Table:
@@ -132,7 +135,9 @@ class Table:
         from deltalake import QueryBuilder
 
         with door(self.ref, self.at):
-            yield from pyarrow.RecordBatchReader.from_stream(QueryBuilder().register("t", self._opened).execute(query))
+            asked = QueryBuilder()
+            asked.execute(MICROSECONDS)
+            yield from pyarrow.RecordBatchReader.from_stream(asked.register("t", self._opened).execute(query))
 
     def records(self, query: str) -> list[dict[str, Any]]:
         """The few rows of a query, as `batches` gives them, by column."""

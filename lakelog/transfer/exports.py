@@ -17,7 +17,7 @@ from lakelog.cleaning_results import Holder
 from lakelog.delta import frames, tables
 from lakelog.delta.lock import held
 from lakelog.delta.small_table import SmallTable
-from lakelog.delta.statement import interpreted
+from lakelog.delta.statement import interpreted, writing
 from lakelog.errors import Conflict, NotFound
 from lakelog.latest.erased import digest_sql
 from lakelog.model.names import TableRef
@@ -137,7 +137,8 @@ def _without(log: TopicLog, directory: str, said: Manifest, digest: str) -> int:
         return 0
     for side in changed:
         kept = _rows(log, directory, side).filter(f"NOT {_is_key(log, digest)}")
-        kept.write.mode("append").parquet(f"{directory.rstrip('/')}/{side}")
+        with writing(log.spark):
+            kept.write.mode("append").parquet(f"{directory.rstrip('/')}/{side}")
     old = [one for one in said.files if one.path.split("/")[0] in changed]
     new = [one for one in manifest.files(directory) if one not in old]
     made = replace(

@@ -15,6 +15,7 @@ from lakelog.snapshots import maintain, registry
 from lakelog.snapshots.maintain import MANY_FILES
 from tests.interleaving import late
 from tests.snapshots.test_snapshots import live, put, topic
+from tests.tables import with_times_of_96_bits
 
 if TYPE_CHECKING:
     from lakelog import Lake
@@ -44,6 +45,7 @@ def test_runs_of_many_nights_are_written_together_and_tell_the_same(lake: Lake) 
     assert len(DeltaTable(path).file_uris()) == 1
     assert sorted(DeltaTable(path).to_pyarrow_table().to_pylist(), key=str) == before
     assert len(list(Path(path).glob("*.parquet"))) > RUNS, "old files stay for their retention"
+    assert with_times_of_96_bits(Path(lake.root)) == []
 
     assert lake.topics() == ["t"], "the table's properties list the topics"
     assert "_lakelog/runs" not in orders.maintain().files
