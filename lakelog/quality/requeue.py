@@ -7,6 +7,7 @@ from now on it does, with no records, so that the requeue that was cut off or is
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from lakelog.inputs.sources import FileOptions, requested
 from lakelog.latest import erased
 from lakelog.log import tokens
 from lakelog.log.append import AppendOptions
-from lakelog.log.tail import log_end
+from lakelog.log.tail import LogEnd, log_end
 from lakelog.log.terms import LOG_MOVED
 from lakelog.log.tokens import Token
 from lakelog.model.records import flat_columns
@@ -186,11 +187,31 @@ def requeue(
             quarantine.release(log, token)
             if isinstance(error, LakelogError):
                 raise
-            raise InvalidRequest(f"{log.name}: the records cannot be mended so: {first_line(error)} Nothing was written.") from error
+            raise _unmendable(log, error) from error
     if written.repeated and not written.records:
         raise Conflict(f"{log.name}: another command settled this requeue as if it had been cut off. Nothing was written; try again.")
     quarantine.close(log, mine, quarantine.REQUEUED, note=mending.text(), token=token, now=now())
     return written.records + finished, written.offsets, overwritten
+
+
+def would_overwrite(log: TopicLog, rows: DataFrame, mending: Mending, end: LogEnd, *, now: int) -> list[str]:
+    """The keys of which a requeue of these rows would overwrite newer records.
+
+    Raises:
+        InvalidRequest: they cannot be mended so.
+    """
+    try:
+        return rivals.newer(log, mending.applied(log, rows, now), end)
+    except LakelogError:
+        raise
+    except Exception as error:
+        raise _unmendable(log, error) from error
+
+
+def _unmendable(log: TopicLog, error: Exception) -> InvalidRequest:
+    """The refusal of a fix that raised when records were read. Of an error of Java it is the line with Spark's condition that tells why."""
+    found = re.search(r"\[[A-Z][A-Z0-9_.]+\] .{1,300}", str(error))
+    return InvalidRequest(f"{log.name}: the records cannot be mended so: {found[0] if found else first_line(error)} Nothing was written.")
 
 
 def settled(log: TopicLog, chosen: Callable[[], DataFrame], append: Append, *, now: Callable[[], int]) -> int:

@@ -15,7 +15,7 @@ from lakelog.log.rows import RECORD_COLUMNS
 from lakelog.log.tail import LogEnd
 from lakelog.model.config import did_you_mean
 from lakelog.model.topic_log import TopicLog
-from lakelog.quality import audit, folder, pages, profile, quarantine, requeue, rivals, verdicts
+from lakelog.quality import audit, folder, pages, profile, quarantine, requeue, verdicts
 from lakelog.quality.gate import AppendGate, OpenGate
 from lakelog.quality.merge_gate import Acceptance, MergeGate
 from lakelog.quality.requeue import Mending
@@ -240,7 +240,7 @@ class QualityVerbs:
         log, count = self.log, rows.count()
         if not count:
             self._require_known(rule)
-        keys = rivals.newer(log, mending.applied(log, rows, self.clock()), self._ready(pin=True)) if count else []
+        keys = requeue.would_overwrite(log, rows, mending, self._ready(pin=True), now=self.clock()) if count else []
         return Requeued(self.name, count, {}, True, keys)
 
     def _requeued(self, source: Any, options: AppendOptions) -> Appended:

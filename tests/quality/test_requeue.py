@@ -137,6 +137,9 @@ def test_in_several_partitions_newer_is_what_stands_behind_in_the_same_one(lake:
     batch = [(0, 1, 1), (1, 2, -1), (0, 1, -1), (1, 2, 1), (0, 3, -1), (1, 4, 1), (1, 4, -1)]
     orders.append([{**record(10 * key, amount=amount), "partition": partition} for partition, key, amount in batch])
     assert orders.requeue(dry_run=True).overwritten == ["20"]
+    for dry_run in (True, False):
+        with pytest.raises(InvalidRequest, match="the records cannot be mended so: .*CAST_INVALID_INPUT"):
+            orders.requeue(fix={"key": "CAST(status AS INT)"}, dry_run=dry_run)
     orders.append([{**record(10), "partition": 0}])
     orders.merge()
     with pytest.raises(Refused) as error:
