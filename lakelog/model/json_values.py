@@ -11,7 +11,12 @@ from typing import Any
 
 
 def plain(value: Any, kind: Any) -> Any:
-    """A value of a row as JSON has it: times ISO 8601 in UTC, octets as text where they are text, else ``{"hex": …}``; ``kind``: its type."""
+    """A value of a row as JSON has it: times ISO 8601 in UTC, octets as text where they are text, else ``{"hex": …}``.
+
+    Args:
+        value: as Python has it; a MAP is a dict, or its entries where no dict takes its keys.
+        kind: its type.
+    """
     if value is None:
         return None
     name = kind.typeName()
@@ -23,7 +28,8 @@ def plain(value: Any, kind: Any) -> Any:
         return [plain(item, kind.elementType) for item in value]
     if name == "map":
         # A map has no order, and each engine one of its own.
-        named = {_name(plain(key, kind.keyType)): plain(item, kind.valueType) for key, item in value.items()}
+        entries = value.items() if isinstance(value, dict) else value
+        named = {_name(plain(key, kind.keyType)): plain(item, kind.valueType) for key, item in entries}
         return dict(sorted(named.items()))
     if name == "binary":
         return octets(bytes(value))

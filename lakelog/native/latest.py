@@ -13,7 +13,8 @@ from lakelog.model.kinds import Kind, struct
 from lakelog.model.names import TableRef
 from lakelog.model.records import flat_columns
 from lakelog.model.topic_log import TopicLog
-from lakelog.native.rows import Rows, shaped
+from lakelog.native.rows import Rows
+from lakelog.native.shapes import shaped
 from lakelog.native.table import Table
 from lakelog.quality import verdicts
 from lakelog.quality_results import PASSED

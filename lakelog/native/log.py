@@ -14,7 +14,8 @@ from lakelog.model.kinds import Kind, struct
 from lakelog.model.names import listed
 from lakelog.model.segments import Tail
 from lakelog.native import inspection
-from lakelog.native.rows import Rows, shaped
+from lakelog.native.rows import Rows
+from lakelog.native.shapes import shaped
 from lakelog.native.table import Table
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from lakelog.errors import InvalidRequest
 from lakelog.formats.arrow import as_pandas
 from lakelog.model.config import did_you_mean
 from lakelog.model.kinds import Kind, struct
+from lakelog.native.shapes import arrow_of
 
 if TYPE_CHECKING:
     import pandas
@@ -87,7 +88,7 @@ class Rows:
         return Rows(self.schema, self._sorted, columns)
 
     def collect(self) -> list[Record]:
-        """The rows as tuples whose values have names too; a STRUCT is one, a MAP a dict."""
+        """The rows as tuples whose values have names too; a STRUCT is one, a MAP a dict, an ARRAY that is a key of one a tuple."""
         return list(self)
 
     def toLocalIterator(self) -> Iterator[Record]:
@@ -262,49 +263,14 @@ def _value(value: Any, kind: Kind) -> Any:
     if kind.elementType is not None:
         return [_value(one, kind.elementType) for one in value]
     if kind.keyType is not None and kind.valueType is not None:
-        return {_value(key, kind.keyType): _value(one, kind.valueType) for key, one in value}
+        return {_as_key(_value(key, kind.keyType)): _value(one, kind.valueType) for key, one in value}
     return value
 
 
-# The types of Arrow by their name in Delta's JSON; times are UTC, with microseconds.
-ARROWS = {
-    "boolean": "bool_", "byte": "int8", "short": "int16", "integer": "int32", "long": "int64", "float": "float32", "double": "float64",
-    "string": "string", "binary": "binary", "date": "date32", "void": "null",
-}  # fmt: skip
-
-
-def arrow_of(kind: Kind) -> pyarrow.DataType:
-    """A type of Spark's as Arrow's."""
-    import pyarrow
-
-    if kind.word == "struct":
-        return pyarrow.struct([(field.name, arrow_of(field.dataType)) for field in kind.fields])
-    if kind.elementType is not None:
-        return pyarrow.list_(arrow_of(kind.elementType))
-    if kind.keyType is not None and kind.valueType is not None:
-        return pyarrow.map_(arrow_of(kind.keyType), arrow_of(kind.valueType))
-    if kind.word == "decimal":
-        precision, scale = kind.arguments.split(",")
-        return pyarrow.decimal128(int(precision), int(scale))
-    if kind.word.startswith("timestamp"):
-        return pyarrow.timestamp("us", "UTC" if kind.word == "timestamp" else None)
-    return getattr(pyarrow, ARROWS[kind.word])()
-
-
-def shaped(column: pyarrow.Array, have: Kind, want: Kind) -> pyarrow.Array:
-    """A column of one type as another that fields were added to or that is wider, as `model.widening.shaped` does in Spark."""
-    if have.simpleString() == want.simpleString():
-        return column
-    import pyarrow
-    from pyarrow import compute
-
-    if have.word != "struct" or want.word != "struct":
-        return column.cast(arrow_of(want))
-    names = have.names
-    fields = [
-        shaped(compute.struct_field(column, names.index(field.name)), have[field.name].dataType, field.dataType)
-        if field.name in names
-        else pyarrow.nulls(len(column), arrow_of(field.dataType))
-        for field in want.fields
-    ]
-    return pyarrow.StructArray.from_arrays(fields, names=want.names, mask=column.is_null())
+def _as_key(value: Any) -> Any:
+    """A value as the key of a dict: an ARRAY as a tuple, a MAP as one of its entries, also within a STRUCT."""
+    if isinstance(value, dict):
+        return tuple((key, _as_key(one)) for key, one in value.items())
+    if isinstance(value, Record):
+        return Record([_as_key(one) for one in value], value.names)
+    return tuple(_as_key(one) for one in value) if isinstance(value, list) else value

@@ -22,7 +22,9 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "sources": ("secrets", "kafka_source", "configured", "directory", "table", "offsets", "kafka", "streaming", "append", "unconfigured"),
     "lake": ("query", "lake_table", "lake_topics", "lake_queries", "lake_snapshots", "lake_import", "lake"),
     "": ("latest_table", "reading", "retention", "writing", "topic", "commit_log"),
-    "native": ("rows", "stores", "commits", "opening", "table", "past", "inspection", "log", "latest", "snapshots", "lag", "topic", "query"),
+    "native": (
+        "shapes", "rows", "stores", "commits", "opening", "table", "past", "inspection", "log", "latest", "snapshots", "lag", "topic", "query",
+    ),
     "cleaning": (
         "plan", "checkpoint", "segments", "forgetting", "winners", "dropping", "tombstones", "planned", "clean", "retention", "roll", "contest",
         "explain", "receipt", "verbs",

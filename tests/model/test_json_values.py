@@ -34,6 +34,7 @@ def test_a_decimal_of_a_type_without_digits_has_those_of_its_own() -> None:
 @pytest.mark.parametrize(("value", "kind", "keys"), [
     ({"k": 1, "n": None, "": 3}, TEXT, ["", "k", "n"]), ({10: 1, 9: None, -1: 2}, Kind("integer"), ["-1", "10", "9"]),
     ({True: 1, False: 2}, Kind("boolean"), ["false", "true"]), ({b"b": 1, b"\xff": 2, b"a": 3}, Kind("binary"), ["a", "b", '{"hex": "ff"}']),
+    ([((2, None), 1), ((1,), 2)], Kind("array", elementType=Kind("integer")), ["[1]", "[2, null]"]),
 ])  # fmt: skip
 def test_the_entries_of_a_map_are_in_the_order_of_their_names(value: Any, kind: Kind, keys: list[str]) -> None:
     """A map has no order: Arrow gives the entries as they are stored, Spark as Java's hashes are."""

@@ -50,6 +50,18 @@ def test_what_python_has_no_value_for_is_a_text_however_deep_it_lies(value: str,
     assert asked(connection(), query, ()).collect() == [([text, None], (1, [text]), {text: (text,)}, [text], ["b"], (1, "{}"), text)]
 
 
+def test_a_map_whose_keys_are_nested_has_tuples_as_keys(capsys: pytest.CaptureFixture[str]) -> None:
+    query = "SELECT MAP {[2, NULL]: 1, [1]: 2} AS a, MAP {{'x': [1]}: 3} AS b, MAP {MAP {[1]: 2}: 4} AS c"
+    rows = asked(connection(), query, ())
+    assert rows.collect() == [({(2, None): 1, (1,): 2}, {((1,),): 3}, {(((1,), 2),): 4})]
+    for form, shown in (
+        ("json", '{"a": {"[1]": 2, "[2, null]": 1}, "b": {"{\\"x\\": [1]}": 3}, "c": {"{\\"[1]\\": 2}": 4}}'),
+        ("table", '{"[1]": 2, "[2, null]": 1}'), ("csv", '"{""[1]"": 2, ""[2, null]"": 1}"'),
+    ):  # fmt: skip
+        frame(rows, form)  # type: ignore[arg-type]
+        assert shown in capsys.readouterr().out, form
+
+
 def test_a_limit_is_a_whole_number_of_rows() -> None:
     rows = asked(connection(), "SELECT * FROM range(3)", ())
     assert [rows.limit(number).count() for number in (0, 2, 2**63, 10**30)] == [0, 2, 3, 3]
