@@ -116,7 +116,7 @@ def _rows(log: TopicLog, held: TopicLog, end: LogEnd, state: Progress, key: Name
         whole = rows.select(*columns, "version", "invalid", "horizon", "s_offset", "in_log").unionAll(missing)
         places = F.dense_rank().over(Window.partitionBy("partition", F.col("version").isNotNull()).orderBy("version"))
         placed = whole.withColumn("place", F.when(F.col("version").isNotNull(), places))
-        return placed.select("*", F.unix_millis("timestamp").alias("ms")).collect()
+        return frames.in_python(placed.select("*", F.unix_millis("timestamp").alias("ms"))).collect()
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,47 @@ def at_most(rows: DataFrame, number: int) -> DataFrame:
     return rows.limit(min(number, MOST))
 
 
+def in_python(rows: DataFrame) -> DataFrame:
+    """Rows as Python can hold them: a MAP whose keys hold arrays, for which there is no dict, is the array of its entries.
+
+    Rows that are none of Spark's are returned as they are.
+    """
+    fields = rows.schema.fields
+    if not hasattr(rows, "sparkSession") or not any(_has_no_dict(field.dataType) for field in fields):
+        return rows
+    from pyspark.sql import functions as F
+
+    # Names of columns may be there twice.
+    numbered = rows.toDF(*[f"_{place}" for place in range(len(fields))])
+    return numbered.select(*[_entries(F.col(f"_{place}"), field.dataType).alias(field.name) for place, field in enumerate(fields)])
+
+
+def _within(kind: Any) -> list[Any]:
+    """A type and all types within it."""
+    name = kind.typeName()
+    inner = [field.dataType for field in kind.fields] if name == "struct" else []
+    inner += [kind.elementType] if name == "array" else [kind.keyType, kind.valueType] if name == "map" else []
+    return [kind, *(deep for one in inner for deep in _within(one))]
+
+
+def _has_no_dict(kind: Any) -> bool:
+    maps = [one for one in _within(kind) if one.typeName() == "map"]
+    return any(one.typeName() == "array" for found in maps for one in _within(found.keyType))
+
+
+def _entries(column: Column, kind: Any) -> Column:
+    from pyspark.sql import functions as F
+
+    if not _has_no_dict(kind):
+        return column
+    if kind.typeName() == "array":
+        return F.transform(column, lambda one: _entries(one, kind.elementType))
+    if kind.typeName() == "map":
+        return F.transform(F.map_entries(column), lambda one: F.struct(one["key"], _entries(one["value"], kind.valueType)))
+    fields = [_entries(column[field.name], field.dataType).alias(field.name) for field in kind.fields]
+    return F.when(column.isNotNull(), F.struct(*fields))
+
+
 def sums(rows: DataFrame, **columns: Column) -> dict[str, int]:
     """The sums of some columns over all rows; 0 of none. Cost: one Spark job."""
     from pyspark.sql import functions as F

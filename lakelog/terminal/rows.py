@@ -39,6 +39,7 @@ def frame(rows: DataFrame, form: str, *, limit: int | None = None, whole: bool =
     if limit is not None:
         rows = frames.at_most(rows, limit)
     kinds = [field.dataType for field in rows.schema.fields]
+    rows = frames.in_python(rows)
     names = rows.schema.names
     if whole or form == "json":
         found = (dict(zip(names, map(plain, row, kinds), strict=True)) for row in rows.toLocalIterator())
@@ -101,7 +102,7 @@ def _require_names(kind: Any) -> None:
 def records(rows: DataFrame, *, placed: bool = False) -> Iterator[dict[str, Any]]:
     """The rows of `Topic.read` as NDJSON records, each fit to be appended again; ``placed`` adds offset and epoch, which append gives."""
     kinds = {field.name: field.dataType for field in rows.schema.fields}
-    for row in rows.toLocalIterator():
+    for row in frames.in_python(rows).toLocalIterator():
         stamp = None
         # Another writer's row may have none.
         if row["timestamp"] is not None:

@@ -16,7 +16,7 @@ from hypothesis import given
 from lakelog import Lake
 from lakelog.model.json_values import plain
 from lakelog.model.records import ATOMIC
-from tests.conftest import NOON
+from tests.conftest import NOON, Answer
 from tests.strategies import dice, few
 
 if TYPE_CHECKING:
@@ -140,3 +140,38 @@ def test_both_engines_read_the_same_of_any_rows(lake: Lake, chance: random.Rando
     assert seen(native.read(), ("partition", "offset")) == found["log"]
     assert native.describe() == topic.describe()
     assert [field.name for field in native.latest().schema.fields] == [field.name for field in topic.latest().schema.fields]
+
+
+DIFFERENT = (
+    "d DECIMAL(10,8), e DECIMAL(38,38), m MAP<STRING, TIMESTAMP>, a MAP<ARRAY<INT>, DECIMAL(10,8)>,"
+    " n ARRAY<STRUCT<x: MAP<STRUCT<y: ARRAY<STRING>>, MAP<ARRAY<STRING>, INT>>>>"
+)
+
+
+def test_values_that_the_engines_hold_differently_are_told_in_the_same_words(lake: Lake, cli: Callable[..., Answer]) -> None:
+    """Decimals that Java writes with an exponent, entries of maps, of which Python's dicts have some not, and a limit beyond what Py4J takes."""
+    topic = lake.create_topic(f"t{next(NUMBERS)}", key="k INT", value=DIFFERENT)
+    topic.append(lake.spark.sql("""
+        SELECT 1 AS k, CAST(0.00000001 AS DECIMAL(10,8)) AS d, CAST('1E-38' AS DECIMAL(38,38)) AS e,
+            map('k', TIMESTAMP '2026-05-06 10:00:00', 'n', NULL, '', TIMESTAMP '1969-12-31 23:59:59') AS m,
+            map(array(2, NULL), CAST(0.00000001 AS DECIMAL(10,8)), array(1), NULL) AS a,
+            array(named_struct('x', map(named_struct('y', array('b', NULL)), map(array('c'), 1))), named_struct('x', NULL), NULL) AS n
+        UNION ALL SELECT 2, 1.5, CAST(0 AS DECIMAL(38,38)), NULL, NULL, NULL"""))  # fmt: skip
+    topic.merge()
+    wrong = []
+    for command in (*(f"{verb} {topic.name} --format {form}" for verb in ("latest", "read") for form in ("table", "json", "csv")),
+                    f"latest {topic.name} --limit 3000000000 --json", f"read {topic.name} --limit 2147483648 --json"):  # fmt: skip
+        native, through_spark = (cli(f"--root {lake.root} {command} --engine {engine}") for engine in ("native", "spark"))
+        if (
+            native != through_spark
+            or native.code
+            or "0.000000010" in native.out
+            or not all(part in native.out for part in ("0.00000001", "2, null]"))
+        ):
+            wrong.append(f"{command}\n  native {native}\n  spark  {through_spark}")
+    assert not wrong, "\n".join(wrong)
+    assert topic.read(limit=2**31).count() == 2
+    (record,) = topic.explain({"k": 1}).partitions[0].records
+    assert record.value["a"] == {"[1]": None, "[2, null]": "0.00000001"}
+    query = "SELECT map(array(1), 2) AS m, 3 AS n, 4 AS n, map(array(array(1)), array('x')) AS `a.b`"
+    assert cli(["--root", lake.root, "sql", query, "--format", "csv"]).out == 'm,n,n,a.b\n"{""[1]"": 2}",3,4,"{""[1]"": ""x""}"\n'
