@@ -174,4 +174,4 @@ def test_values_that_the_engines_hold_differently_are_told_in_the_same_words(lak
     (record,) = topic.explain({"k": 1}).partitions[0].records
     assert record.value["a"] == {"[1]": None, "[2, null]": "0.00000001"}
     query = "SELECT map(array(1), 2) AS m, 3 AS n, 4 AS n, map(array(array(1)), array('x')) AS `a.b`"
-    assert cli(["--root", lake.root, "sql", query, "--format", "csv"]).out == 'm,n,n,a.b\n"{""[1]"": 2}",3,4,"{""[1]"": ""x""}"\n'
+    assert cli(["--root", lake.root, "sql", query, "--format", "csv"]).out == 'm,n,n,a.b\n"{""[1]"": 2}",3,4,"{""[[1]]"": [""x""]}"\n'

@@ -37,6 +37,7 @@ def silver(tmp_path_factory: pytest.TempPathFactory) -> Table:
         "key": pyarrow.array([{"id": 10 - n} for n in range(count)], pyarrow.struct([("id", pyarrow.int32())])),
         "value": pyarrow.array(values, pyarrow.struct([("status", pyarrow.string()), ("tags", pyarrow.list_(pyarrow.string()))])),
         "offset": pyarrow.array(range(count), pyarrow.int64()),
+        "epoch": pyarrow.array([0] * count, pyarrow.int32()),
         "timestamp": pyarrow.array([LATE] * count, TIME),
         "version": pyarrow.array([7] * count, pyarrow.int64()),
         "tombstone": pyarrow.array([False] * count),

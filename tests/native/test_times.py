@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import datetime
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow
 import pyarrow.parquet
+import pytest
 from deltalake import write_deltalake
 
+from lakelog import Lake
 from lakelog.model.names import TableRef
-from lakelog.native.table import Table
+from lakelog.native.table import EPOCH, Table
+from tests.conftest import Answer, Clock
 from tests.native.damages import data_files
 from tests.tables import with_times_of_96_bits
 
@@ -19,6 +23,7 @@ UTC = datetime.timezone.utc
 # The last time there is, and such as 64 bits of nanoseconds do not hold; the very first day Spark cannot bring to Python.
 TIMES = [datetime.datetime(1, 1, 2, tzinfo=UTC), datetime.datetime(1600, 1, 1, 0, 0, 0, 1, UTC), datetime.datetime(2026, 1, 1, tzinfo=UTC),
          datetime.datetime(2300, 1, 1, tzinfo=UTC), datetime.datetime(9999, 12, 31, 23, 59, 59, 999999, UTC)]  # fmt: skip
+NESTED = "z TIMESTAMP, r ARRAY<TIMESTAMP>, g MAP<STRING, TIMESTAMP>, e STRUCT<u: ARRAY<STRUCT<w: TIMESTAMP>>>"
 
 
 def test_times_of_96_bits_are_read_as_they_are(tmp_path: Path) -> None:
@@ -43,3 +48,45 @@ def test_times_of_96_bits_are_read_as_they_are(tmp_path: Path) -> None:
     assert pyarrow.Table.from_batches(table.batches("SELECT * FROM t ORDER BY z")).cast(rows.schema).equals(rows)
     later = "z > arrow_cast('2200-01-01', 'Timestamp(Microsecond, Some(\"UTC\"))')"
     assert table.records(f"SELECT count(*) AS n FROM t WHERE {later}") == [{"n": 2}]
+
+
+@pytest.mark.long
+def test_whoever_wrote_the_files_both_engines_tell_the_same_times(
+    lake: Lake, clock: Clock, cli: Callable[..., Answer], tmp_path: Path
+) -> None:
+    """Spark's sessions write 96 bits by default; lakelog writes 64, whatever it writes."""
+    config = {"deletion.vectors": True, "segment.bytes": 14, "compaction.strategy": "column", "compaction.strategy.column": "z"}
+    topic = lake.create_topic("contracts", key="STRING", value=NESTED, config=config)
+    for times in (TIMES[:2], TIMES[2:]):
+        values = [(one, {"z": one, "r": [one, None], "g": {"until": one}, "e": {"u": [{"w": one}]}}) for one in times]
+        topic.append([
+            {"key": f"{name}{one.year}", "value": value, "timestamp": (one - EPOCH) // datetime.timedelta(milliseconds=1)}
+            for one, value in values for name in ("k", "gone")
+        ])  # fmt: skip
+        topic.merge()
+    topic.snapshot("kept", keep="400 days")
+    topic.export(tmp_path / "out")
+    topic.erase("gone1")
+    clock.tick(3_600_000)
+    topic.maintain()
+    assert with_times_of_96_bits(tmp_path) == []
+
+    topic.append([{"key": "late", "value": {"z": TIMES[-1]}}])
+    topic.merge()
+    commands = ["latest contracts --format csv", "read contracts --format json"]
+    queries = [f'sql "SELECT * FROM contracts{view} ORDER BY key" --format json' for view in ("", "_log")]
+
+    def told() -> list[str]:
+        found = []
+        for command in [*commands, *queries]:
+            engines = ("native" if command in commands else "duckdb", "spark")
+            answers = [cli(f"--root {lake.root} {command} --engine {engine}") for engine in engines]
+            assert (answers[0].code, answers[0].out) == (0, answers[1].out), command
+            found.append(answers[0].out)
+        return found
+
+    lake.spark.sql(f"OPTIMIZE {topic.silver.sql()}")
+    lake.spark.sql(f"OPTIMIZE {topic.bronze.sql()}")
+    assert {file.relative_to(lake.root).parts[1] for file in with_times_of_96_bits(Path(lake.root))} == {"bronze", "silver"}
+    assert all("9999-12-31T23:59:59.999999Z" in one and "0001-01-02T00:00:00Z" in one for one in told())
+    assert {row["z"] for row in Lake(lake.root).topic("contracts").latest().collect()} == set(TIMES)
