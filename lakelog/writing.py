@@ -51,7 +51,7 @@ class LogWriting(ABC):
 
     if TYPE_CHECKING:
         # `QualityVerbs` has it.
-        def _append_gate(self, *, whole: bool, now: int, named: bool = False) -> AppendGate | OpenGate | None: ...
+        def _append_gate(self, *, whole: bool, now: int, named: bool = False) -> AppendGate | None: ...
 
     def append(
         self,
@@ -112,14 +112,15 @@ class LogWriting(ABC):
         much of it. CSV is read by one task a file, as a stream where the files are local; elsewhere each is fetched as a whole (at most 2 GB).
         Four to six small Spark jobs; one sort by partition when several partitions are touched, none for one. A condition on a partition costs
         nothing more; conditions of records one small job; per key (``check.expected.offsets.scope=key``) a scan of the partition's keys. A
-        token costs one look-up. A gate (``quality.suites``): its row rules are evaluated in these same passes; where records are put aside the
-        request is read once more, without a token twice, and they are written by one MERGE; a small commit on the lake's table of verdicts; each
-        other expectation one to three Spark jobs over the batch.
+        token costs a look-up, and one for a quarantine. A gate (``quality.suites``): its row rules are evaluated in these same passes; where
+        records are put aside the request is read once more, without a token twice, and they are written by one MERGE; a small commit on the
+        lake's table of verdicts; each other expectation one to three Spark jobs over the batch.
         """
         self._ready()
         options = AppendOptions(expected_offset, token, epoch, problems)
         conditional = any(offset >= 0 for offset in (expected_offset or {}).values()) and self.config.flag("check.expected.offsets")
-        gate = self._append_gate(whole=conditional, now=self.clock(), named=token is not None)
+        now = self.clock()
+        gate = self._append_gate(whole=conditional, now=now, named=token is not None) or OpenGate(self.log, now)
         return self._append(source, FileOptions(format, CsvOptions(delimiter, encoding, null)), replace(options, gate=gate))
 
     def _append(self, source: Any, how: FileOptions, options: AppendOptions) -> Appended:
@@ -170,7 +171,7 @@ class LogWriting(ABC):
         loaded = bulk.load(
             self.log, self.name, request, identity=identity, chunk=chunk, now=self.clock(), tell=tell, problems=problems, gate=gate
         )  # fmt: skip
-        if isinstance(gate, AppendGate) and gate.verdict is not None and loaded.version is not None:
+        if gate is not None and gate.verdict is not None and loaded.version is not None:
             loaded = replace(loaded, run=gate.recorded(loaded.version), warnings=gate.verdict.warnings())
         LOGGER.info("%s: loaded %d records in %d chunks at %s", self.name, loaded.records, loaded.chunks, loaded.offsets)
         return loaded

@@ -9,7 +9,6 @@ token first takes that mark's place: the other one may be slow, and may not be w
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -31,7 +30,6 @@ from lakelog.quality.suites import FIGURE, Suite
 from lakelog.quality_results import BROKEN, FAILED, QUARANTINED, Finding, Verdict
 from lakelog.results import Appended
 
-LOGGER = logging.getLogger("lakelog")
 REFUSED = "nothing of the batch was written"
 # What to do: of records that would be put aside under another setting, of those that may not be; of a batch as a whole; of a requeue.
 ASIDE = "Correct the records, or the suite; with quality.on.failure=quarantine records that break row rules are put aside."
@@ -194,12 +192,7 @@ class AppendGate:
         """Record what was said of a batch that is in the log, at a version of it. Returns the run; None where that failed, for the batch stands."""
         assert self.verdict is not None
         self.verdict = replace(self.verdict, version=version)
-        try:
-            verdicts.record(self.log, self.verdict, now=self.now)
-        except Exception as error:
-            LOGGER.warning("%s: the batch is written, but its verdict could not be recorded: %s", self.log.name, error)
-            return None
-        return self.verdict.run
+        return verdicts.record_written(self.log, self.verdict, "batch", now=self.now)
 
     # ---- what was found ----
 
@@ -262,7 +255,7 @@ class AppendGate:
 
 @dataclass
 class OpenGate:
-    """The door of a topic without a suite that has a quarantine: lets a batch in, and lets go of what an earlier try of it, past a gate, put aside."""
+    """The door of a topic without a suite: lets a batch in, and lets go of what an earlier try of it, past the gate there was, put aside."""
 
     log: TopicLog
     now: int
@@ -273,7 +266,10 @@ class OpenGate:
         return stage(None, False)
 
     def admit(self, batch: Batch, *, token: str | None, end: LogEnd, since: int | None = None) -> str | None:
-        """Let the batch in, as `AppendGate.admit`. Cost: under a token one small Spark job, and one MERGE where an earlier try put records aside."""
+        """Let the batch in, as `AppendGate.admit`.
+
+        Cost: under a token a look for the quarantine; where there is one a small Spark job, and a MERGE where an earlier try put records aside.
+        """
         return _let_in_whole(self.log, token, since, now=self.now)
 
     def withdraw(self, batch_id: str, *, answered: bool = False) -> None:

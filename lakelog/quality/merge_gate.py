@@ -8,7 +8,6 @@ reason, which lets through exactly what was refused.
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -31,7 +30,6 @@ from lakelog.results import Merged
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-LOGGER = logging.getLogger("lakelog")
 KEYS = 20
 OF_THE_TABLE = ("live_before", "live_after", "deleted_share", "drop_share")
 
@@ -129,12 +127,8 @@ class MergeGate:
         """Record what was said of a merge that was written; where that fails, the merge stands. Cost: one small commit."""
         if self.verdict is None or merged.version is None:
             return merged
-        try:
-            verdicts.record(self.log, replace(self.verdict, version=merged.version), now=self.now)
-        except Exception as error:
-            LOGGER.warning("%s: the merge is written, but its verdict could not be recorded: %s", self.log.name, error)
-            return merged
-        return replace(merged, run=self.verdict.run)
+        run = verdicts.record_written(self.log, replace(self.verdict, version=merged.version), "merge", now=self.now)
+        return replace(merged, run=run)
 
     # ---- what was found ----
 

@@ -16,7 +16,7 @@ from lakelog.log.tail import LogEnd
 from lakelog.model.config import did_you_mean
 from lakelog.model.topic_log import TopicLog
 from lakelog.quality import audit, folder, pages, profile, quarantine, requeue, verdicts
-from lakelog.quality.gate import AppendGate, OpenGate
+from lakelog.quality.gate import AppendGate
 from lakelog.quality.merge_gate import Acceptance, MergeGate
 from lakelog.quality.requeue import Mending
 from lakelog.quality.selection import Fix, Selection
@@ -47,12 +47,10 @@ class QualityVerbs:
 
     # ---- the gates ----
 
-    def _append_gate(self, *, whole: bool, now: int, named: bool = False) -> AppendGate | OpenGate | None:
-        """The gate before the log, of an append that is ``named`` by a token; None where the topic has neither a suite for it nor a quarantine."""
+    def _append_gate(self, *, whole: bool, now: int, named: bool = False) -> AppendGate | None:
+        """The gate before the log, of an append that is ``named`` by a token; None where the topic has no suite for it."""
         suite = folder.gating(self.log, "append")
-        if suite is None:
-            return OpenGate(self.log, now) if quarantine.exists(self.log) else None
-        return AppendGate(self.log, suite, now, whole=whole, named=named)
+        return None if suite is None else AppendGate(self.log, suite, now, whole=whole, named=named)
 
     def _merge_gate(self, acceptance: Acceptance | None, *, now: int) -> MergeGate | None:
         """The gate before the latest table; None where the topic has no suite for it."""
@@ -246,11 +244,10 @@ class QualityVerbs:
     def _requeued(self, source: Any, options: AppendOptions) -> Appended:
         """The append of a requeue: the rules about single records hold for it; those about deliveries as a whole, and shares of them, do not."""
         gate = None if source == [] else self._append_gate(whole=True, now=self.clock())
-        if isinstance(gate, AppendGate):
+        if gate is not None:
             gate.requeue = True
             gate.suite = replace(gate.suite, checks=tuple(check for check in gate.suite.row_checks if check.mostly >= 1))
-            options = replace(options, gate=gate)
-        return self._append(source, FileOptions(), options)
+        return self._append(source, FileOptions(), replace(options, gate=gate))
 
     def drop(
         self,

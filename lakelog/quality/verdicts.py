@@ -6,6 +6,7 @@ The row of a run has no rule. Verdicts are written after what they speak of: a r
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ COLUMNS = (
     " observed STRING, description STRING, checked BIGINT, failing BIGINT, keys STRING, suite STRING, at TIMESTAMP, details STRING"
 )
 
-
+LOGGER = logging.getLogger("lakelog")
 # The commit files of the table show no text of a record.
 SKIPPING = {"delta.dataSkippingStatsColumns": "uuid,version,at"}
 # What a topic's status tells of its newest verdict.
@@ -63,6 +64,19 @@ def record(log: TopicLog, verdict: Verdict, *, now: int) -> None:
             except Conflict:
                 table_properties.wait_for(log.spark, table, FORMAT)
         tables.append(frame, table)
+
+
+def record_written(log: TopicLog, verdict: Verdict, what: str, *, now: int) -> str | None:
+    """Add the verdict on a batch or merge (``what``) that is written. Returns its run; None where that failed, for what is written stands.
+
+    Cost: as `record`.
+    """
+    try:
+        record(log, verdict, now=now)
+    except Exception as error:
+        LOGGER.warning("%s: the %s is written, but its verdict could not be recorded: %s", log.name, what, error)
+        return None
+    return verdict.run
 
 
 def _keyed(by_partition: Mapping[int, Any]) -> dict[str, Any]:
