@@ -18,16 +18,18 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 HEADERS = "array<struct<key:string,value:binary>>"
+# What an error of Spark says behind the name of its condition.
+CONDITION = re.compile(r"\[[A-Z][A-Z0-9_.]+\] .+")
 # What stands between quotes, and comments, of an SQL condition.
 QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL)
 # A window function would bring rows into another order than that in which they are numbered.
 OVER = re.compile(r"\bover\s*\(", re.IGNORECASE)
 # Records are judged when they are counted, when they are put aside and when they are written: what gives another result each time would let
 # one be lost or be there twice.
-TIMES = "now|curdate|current_date|current_time|current_timestamp|localtimestamp"
 CHANGING = re.compile(
-    rf"\b(?:(?:{TIMES}|rand|randn|random|randstr|uniform|uuid|shuffle|monotonically_increasing_id|spark_partition_id|input_file_name"
-    r"|input_file_block_start|input_file_block_length|reflect|try_reflect|java_method)\s*\(|(?:to_)?unix_timestamp\s*\(\s*\))",
+    r"\b(?:(?:now|curdate|current_date|current_time|current_timestamp|localtimestamp|rand|randn|random|randstr|uniform|uuid|shuffle"
+    r"|monotonically_increasing_id|spark_partition_id|input_file_name|input_file_block_start|input_file_block_length"
+    r"|reflect|try_reflect|java_method)\s*\(|(?:to_)?unix_timestamp\s*\(\s*\))",
     re.IGNORECASE,
 )
 # Without parentheses they are columns where there are such.
@@ -112,7 +114,9 @@ def raising(rules: Sequence[RowRule], evaluate: Callable[[Sequence[RowRule]], ob
 
 
 def first_line(error: Exception) -> str:
-    """What an error of Spark says, without the plan and the stack."""
+    """What an error of Spark says, without the plan and the stack; of one that Java passed on, what it was at first."""
+    if found := CONDITION.search(str(error)):
+        return found[0][:300]
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0][:300] if lines else type(error).__name__
 

@@ -132,16 +132,19 @@ def put_aside(
         here_still = f"WHEN MATCHED AND t.outcome IS NULL AND t.claim IS NULL THEN UPDATE SET {anew}"
         clauses = f"{here_still} WHEN MATCHED THEN UPDATE SET t.batch = s.batch, t.attempt = s.attempt {clauses}"
     if earlier is not None and token is not None:
-        clauses += f" WHEN NOT MATCHED BY SOURCE AND {here} AND t.outcome IS NULL AND t.claim IS NULL THEN DELETE"
-        clauses += f" WHEN NOT MATCHED BY SOURCE AND {here} THEN UPDATE SET t.batch = {literal(batch)}"
+        clauses += _let_go(here, batch)
     _merge(log, rows.select(*record, *_about(about)), on=f"{here} AND t.identity = s.identity", clauses=clauses)
 
 
 def let_in(log: TopicLog, *, batch: str, earlier: str) -> None:
     """Let go of what an ``earlier`` try of a batch put aside that is let in as a whole now (`put_aside`). Cost: one MERGE."""
-    held = f"WHEN NOT MATCHED BY SOURCE AND t.batch = {literal(earlier)}"
-    clauses = f"{held} AND t.outcome IS NULL AND t.claim IS NULL THEN DELETE {held} THEN UPDATE SET t.batch = {literal(batch)}"
-    _merge(log, _none(log).select(*PLACE), on=SAME, clauses=clauses)
+    _merge(log, _none(log).select(*PLACE), on=SAME, clauses=_let_go(f"t.batch = {literal(earlier)}", batch))
+
+
+def _let_go(here: str, batch: str) -> str:
+    """The clauses for what an earlier try put aside and this one does not: it goes, but for what a requeue has in hand or has taken."""
+    gone = f" WHEN NOT MATCHED BY SOURCE AND {here}"
+    return f"{gone} AND t.outcome IS NULL AND t.claim IS NULL THEN DELETE{gone} THEN UPDATE SET t.batch = {literal(batch)}"
 
 
 def withdraw(log: TopicLog, batch: str, attempt: str) -> None:

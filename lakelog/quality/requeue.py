@@ -7,7 +7,6 @@ from now on it does, with no records, so that the requeue that was cut off or is
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -209,9 +208,8 @@ def would_overwrite(log: TopicLog, rows: DataFrame, mending: Mending, end: LogEn
 
 
 def _unmendable(log: TopicLog, error: Exception) -> InvalidRequest:
-    """The refusal of a fix that raised when records were read. Of an error of Java it is the line with Spark's condition that tells why."""
-    found = re.search(r"\[[A-Z][A-Z0-9_.]+\] .{1,300}", str(error))
-    return InvalidRequest(f"{log.name}: the records cannot be mended so: {found[0] if found else first_line(error)} Nothing was written.")
+    """The refusal of a fix that raised when records were read."""
+    return InvalidRequest(f"{log.name}: the records cannot be mended so: {first_line(error)} Nothing was written.")
 
 
 def settled(log: TopicLog, chosen: Callable[[], DataFrame], append: Append, *, now: Callable[[], int]) -> int:
