@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from lakelog.model.records import kinds_within
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -61,17 +63,9 @@ def in_python(rows: DataFrame) -> DataFrame:
     return numbered.select(*[_entries(F.col(f"_{place}"), field.dataType).alias(field.name) for place, field in enumerate(fields)])
 
 
-def _within(kind: Any) -> list[Any]:
-    """A type and all types within it."""
-    name = kind.typeName()
-    inner = [field.dataType for field in kind.fields] if name == "struct" else []
-    inner += [kind.elementType] if name == "array" else [kind.keyType, kind.valueType] if name == "map" else []
-    return [kind, *(deep for one in inner for deep in _within(one))]
-
-
 def _has_no_dict(kind: Any) -> bool:
-    maps = [one for one in _within(kind) if one.typeName() == "map"]
-    return any(one.typeName() == "array" for found in maps for one in _within(found.keyType))
+    maps: list[Any] = [one for one in kinds_within(kind) if one.typeName() == "map"]
+    return any(one.typeName() == "array" for found in maps for one in kinds_within(found.keyType))
 
 
 def _entries(column: Column, kind: Any) -> Column:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import tables
@@ -44,7 +44,7 @@ def last_merged(spark: SparkSession, table: TableRef, at: int | None = None) -> 
         return rows.selectExpr("unix_millis(max(merged_at)) AS ms").first()["ms"]  # type: ignore[index,no-any-return]
 
 
-def said(row: Row) -> dict[str, Any]:
+def said(row: Row | Mapping[str, Any]) -> dict[str, Any]:
     """What a control row says besides its place, in whatever state it is; nothing where that cannot be read."""
     with contextlib.suppress(TypeError, ValueError):
         found = json.loads(row["control"])

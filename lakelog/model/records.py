@@ -110,7 +110,7 @@ def declared_type(text: str, *, what: str) -> DataType:
             f"{what}: {text!r} is no type. Write BINARY, STRING, another type, or a list of fields: order_id BIGINT, region STRING."
         )
     kind = nullable(kind)
-    for inside in _kinds(kind):
+    for inside in kinds_within(kind):
         _refuse_unusable(inside, kind, what)
     if isinstance(kind, StructType) and what == "key" and "key" in [name.lower() for name in kind.names]:
         raise InvalidConfig("key: a field cannot be called key: a table with a key column is taken as records.")
@@ -157,16 +157,16 @@ def _refuse_unusable(inside: DataType, whole: DataType, what: str) -> None:
                 )
 
 
-def _kinds(kind: DataType) -> list[DataType]:
+def kinds_within(kind: DataType) -> list[DataType]:
     """The type and all types within it."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(kind, StructType):
-        return [kind, *[one for field in kind.fields for one in _kinds(field.dataType)]]
+        return [kind, *[one for field in kind.fields for one in kinds_within(field.dataType)]]
     if isinstance(kind, ArrayType):
-        return [kind, *_kinds(kind.elementType)]
+        return [kind, *kinds_within(kind.elementType)]
     if isinstance(kind, MapType):
-        return [kind, *_kinds(kind.keyType), *_kinds(kind.valueType)]
+        return [kind, *kinds_within(kind.keyType), *kinds_within(kind.valueType)]
     return [kind]
 
 

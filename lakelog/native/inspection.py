@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from lakelog.latest.control_rows import said
 from lakelog.log.inspection import told
 from lakelog.log.rows import STATE_SEGMENT
 from lakelog.native.table import Table
@@ -35,7 +35,7 @@ def problems(table: Table, partitions: int) -> list[str]:
         f'SELECT "partition", "segment", "offset", "epoch", "batch", "control" FROM t WHERE {here}'
         f' AND ("segment" IS NULL OR "segment" >= 0 OR "segment" = {STATE_SEGMENT}) AND "control" IS NOT NULL'
     ):
-        content = _content(row["control"])
+        content = said(row)
         if row["segment"] == STATE_SEGMENT:
             if content.get("type", "segment") != "segment":
                 order = (-(row["offset"] or 0), row["epoch"] or 0, row["control"])
@@ -43,18 +43,9 @@ def problems(table: Table, partitions: int) -> list[str]:
             continue
         one = batches.setdefault(row["partition"], {}).setdefault(row["batch"], dict(NOTHING))
         if content.get("type") == "batch":
-            said = {"end": row["offset"], "claimed": content.get("records"), "holes": content.get("holes")}
-            one |= {name: max((each for each in (one[name], new) if each is not None), default=None) for name, new in said.items()}
+            claims = {"end": row["offset"], "claimed": content.get("records"), "holes": content.get("holes")}
+            one |= {name: max((each for each in (one[name], new) if each is not None), default=None) for name, new in claims.items()}
     return told(_by_partition(batches, states), partitions)
-
-
-def _content(control: str) -> Mapping[str, Any]:
-    """What a control row holds; nothing where it is another writer's."""
-    try:
-        found = json.loads(control)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _by_partition(batches: Batches, states: Mapping[Any, tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
@@ -64,7 +55,7 @@ def _by_partition(batches: Batches, states: Mapping[Any, tuple[Any, ...]]) -> It
         if index in states:
             _, epoch, control = states[index]
             state = {"epoch": epoch, "control": control}
-        content = {} if state is None else _content(state["control"])
+        content = {} if state is None else said(state)
         # Records below this offset may have been removed.
         floor = max(content.get("cleaned") or 0, content.get("start") or 0)
         yield {"partition": index, "state": state, **_figures(batches.get(index, {}), floor)}
