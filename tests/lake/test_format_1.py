@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from lakelog.delta import table_properties
 from lakelog.errors import InvalidConfig
 from lakelog.latest.progress import stored
 from lakelog.operations import upgrade
-from tests.tables import versions
+from tests.tables import unpacked, versions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,8 +27,7 @@ TOPICS = ("orders", "prices", "empty")
 @pytest.fixture
 def old(spark: SparkSession, tmp_path: Path, clock: Clock) -> Lake:
     """The lake: orders (column rule, three partitions, two merges, an unmerged record), prices (header rule, three buckets), an empty topic."""
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpacked(ARCHIVE, tmp_path)
     return Lake(spark, str(tmp_path / "lake"), clock=clock)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tarfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +21,7 @@ from tests.races.operations.readers import exported
 from tests.races.operations.snapshots import named
 from tests.races.operations.state import MERGED, MORE, WAITING, create, records
 from tests.races.processes import kill, start
-from tests.tables import version_of
+from tests.tables import unpacked, version_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -99,8 +98,7 @@ def templates(spark: SparkSession, folder: Path, names: set[str]) -> dict[str, s
         gated(lake)
         split(lake)
     if "old" in names:
-        with tarfile.open(ARCHIVE) as archive:
-            archive.extractall(folder / "old", filter="data")
+        unpacked(ARCHIVE, folder / "old")
         old = Lake(spark, str(folder / "old" / "lake"), clock=lambda: NOON)
         for name in ("prices", "empty"):
             old.delete_topic(name)
