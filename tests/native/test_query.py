@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import duckdb
 import pytest
 
 from lakelog import InvalidRequest
@@ -13,6 +14,8 @@ from lakelog.native.query import ask
 from lakelog.native.rows import Rows
 
 COPY = "COPY (SELECT 1 AS a) TO '{file}'"
+# DuckDB before 2 knows no COPY within another statement: the query is wrong to it.
+WITHIN = [f"WITH x AS ({COPY}) SELECT 1", f"EXPLAIN (ANALYZE) WITH x AS ({COPY}) SELECT 1"]
 WRITES = [
     COPY,
     f"EXPLAIN {COPY}",
@@ -22,8 +25,7 @@ WRITES = [
     "EXPLAIN (ANALYZE) CREATE TABLE t AS SELECT 1",
     "EXPLAIN (ANALYZE) ATTACH '{file}'",
     "EXPLAIN (ANALYZE) WITH x AS (SELECT 1 AS a) INSERT INTO t SELECT * FROM x",
-    f"WITH x AS ({COPY}) SELECT 1",
-    f"EXPLAIN (ANALYZE) WITH x AS ({COPY}) SELECT 1",
+    *WITHIN,
     f"SELECT 1; {COPY}",
     f"EXPLAIN SELECT 1; {COPY}",
 ]
@@ -62,7 +64,8 @@ def test_what_writes_is_refused_and_not_run(text: str, tmp_path: Path) -> None:
     file = tmp_path / "written.csv"
     with pytest.raises(InvalidRequest) as refused:
         asked(text.format(file=file))
-    assert refused.value.name == "NOT_A_QUERY" or text in UNREADABLE
+    not_understood = text in UNREADABLE or (text in WITHIN and duckdb.__version__.startswith("1."))
+    assert refused.value.name == "NOT_A_QUERY" or not_understood
     assert refused.value.exit_code == 2
     assert not file.exists()
 
