@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lakelog.formats.arrow import as_pandas, as_polars
@@ -62,9 +64,22 @@ class LatestTable(ABC):
             self.require_sound()
         return views.live(point.rows(self.log, at), self.types)
 
+    @contextmanager
+    def reading(self, at: Point = None) -> Iterator[None]:
+        """Around what is done with rows of `latest` or `deleted`, which are read only then: Spark's errors are lakelog's.
+
+        Raises:
+            NotFound: files of that version were removed (SNAPSHOT_NOT_FOUND).
+            Damaged: a file of the table is missing or broken.
+        """
+        with point.reading(lambda _: self.log, at, self.name):
+            yield
+
     def to_arrow(self, at: Point = None) -> pyarrow.Table:
         """`latest` as an Arrow table in this process' memory; of the log: ``topic.read(…).toArrow()``."""
-        return self.latest(at).toArrow()
+        rows = self.latest(at)
+        with self.reading(at):
+            return rows.toArrow()
 
     def to_pandas(self, at: Point = None) -> pandas.DataFrame:
         """`latest` as a pandas DataFrame in this process' memory; integers and booleans in pandas' types that know NA (``Int64``, ``boolean``)."""

@@ -34,7 +34,6 @@ def sql(
 
     Of a topic orders: orders (live rows), orders_deleted (tombstones), orders_log (records, as they are now whatever --at says).
     """
-    from lakelog.delta.tables import door
     from lakelog.model.queries import begun
     from lakelog.terminal import rows
     from lakelog.terminal.input import standard_input
@@ -50,7 +49,7 @@ def sql(
     lake = call.lake() if engine == "spark" else call.reading(engine="native")
     if at is not None and at.isdecimal() and len(lake.topics()) > 1:
         raise InvalidRequest(f"--at {at}: every topic counts its own versions. Give a time, or ask one: lakelog latest TOPIC --at {at}")
-    with output.working("querying"), _query(engine), door(lake.root):
+    with output.working("querying"), _query(engine), lake.reading(at):
         found = lake.sql(query, at=at, engine=engine)
         if word == "EXPLAIN" and format == "table" and not call.json:
             return rows.plan(found)
@@ -68,13 +67,12 @@ def latest(
     engine: Engine = "auto",
 ) -> None:
     """Show a topic's latest table: a live row per key, by partition and offset."""
-    from lakelog.delta.tables import door
     from lakelog.terminal import rows
 
     output.check_form(format)
     _check_at(at)
     source = call.reading([topic], engine).topic(topic)
-    with door(topic):
+    with source.reading(at):
         found = (source.deleted(at) if deleted else source.latest(at)).orderBy("_partition", "_offset")
         rows.frame(found, format, limit=limit, whole=call.json)
 

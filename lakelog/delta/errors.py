@@ -83,6 +83,20 @@ def no_version(table: object, version: int, known: tuple[int, int] | None = None
     return NotFound(f"{table}: there is no version {version}.{listed}{hint}", name="SNAPSHOT_NOT_FOUND")
 
 
+def files_removed(table: object, version: int) -> NotFound:
+    """The refusal of a version of a table whose files were removed, as a VACUUM does with those of older versions."""
+    return NotFound(
+        f"{table}: that version cannot be read any more or does not exist: files of version {version} were removed.",
+        name="SNAPSHOT_NOT_FOUND",
+    )
+
+
+def lost_file(error: BaseException | None) -> str | None:
+    """The address of the data file that Spark did not find; None where an error says something else."""
+    found = LOST.search(str(error))
+    return shown(found[1]) if found else None
+
+
 def damaged(table: object, found: str) -> Damaged:
     """The refusal of a table of which a file is missing or broken."""
     # By the table, or where that is a topic's name, by the file: the last of the folders that tables lie in.
@@ -135,8 +149,8 @@ def translated(error: BaseException, table: object) -> LakelogError | None:
         or (not condition or condition.startswith(BROKEN_WITHIN))
         and BROKEN.search(str(error))
     ):
-        lost = LOST.search(str(error))
-        return damaged(table, f"{shown(lost[1]).removeprefix(f'{table}/')} is missing" if lost else first)
+        lost = lost_file(error)
+        return damaged(table, f"{lost.removeprefix(f'{table}/')} is missing" if lost else first)
     return _unreachable(error, table)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
 from lakelog.delta import past
@@ -57,13 +59,15 @@ class LakeQueries(LakeTopics):
         lacking: NotFound | None = None
         gone: str | None = None
         for name in self.topics():
-            if not views.is_named(name, query):
+            named = views.named(name, query)
+            if not named:
                 existing += views.names(name)
                 continue
             try:
-                known |= self._selects(name, at)
+                # Spark looks at the tables of all views that it is given.
+                known |= {view: select for view, select in self._selects(name, at).items() if view in named}
                 existing += views.names(name)
-                if at is None and re.search(rf"(?i)(?<!\w){name}(_deleted)?(?!\w)", query):
+                if at is None and {name, f"{name}_deleted"}.intersection(named):
                     self._topic(name).require_sound()
             except TopicNotFound:
                 # A topic whose deletion was cut off is still listed.
@@ -90,6 +94,12 @@ class LakeQueries(LakeTopics):
                 # The view that is not there may be that topic's.
                 raise (views.unknown(first, existing) if gone is None else self._lost(gone)) from error
             raise InvalidRequest(f"The query is wrong: {first}", name="INVALID_QUERY") from error
+
+    @contextmanager
+    def reading(self, at: At = None) -> Iterator[None]:
+        """Around what is done with rows of `sql` at a point, which are read only then: as `LatestTable.reading`, for every topic."""
+        with point.reading(lambda name: self._topic(name).log, at, self.root):
+            yield
 
     def _listed_native(self, name: str) -> NativeTopic:
         """A topic that is listed, opened without Spark."""

@@ -80,9 +80,9 @@ def statements(topic: str, schema: str, silver: TableRef, bronze: TableRef, type
     return [f"CREATE OR REPLACE VIEW {schema_sql(schema)}.{quoted(name)} AS {select}" for name, select in found.items()]
 
 
-def is_named(topic: str, query: str) -> bool:
-    """Whether a query may read one of a topic's views: one of their names stands in it as a word."""
-    return re.search(rf"(?i)(?<!\w){topic}(_deleted|_log)?(?!\w)", query) is not None
+def named(topic: str, query: str) -> list[str]:
+    """Those of a topic's views that a query may read: their names stand in it as words."""
+    return [view for view in names(topic) if re.search(rf"(?i)(?<!\w){view}(?!\w)", query)]
 
 
 def over(known: Mapping[str, str], query: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from lakelog.delta.errors import damaged, no_version
+from lakelog.delta.errors import damaged, files_removed, no_version
 from lakelog.errors import UNSUPPORTED_FEATURE, Damaged, LakelogError, NotFound, NotReady
 from lakelog.model.names import TableRef, local_path
 from lakelog.native import commits
@@ -171,10 +171,7 @@ def _translated(error: Exception, ref: TableRef, at: int | None) -> LakelogError
         return _unsupported(ref, first)
     if isinstance(error, (DeltaError, OSError, ValueError)) or type(error).__module__.startswith(("deltalake", "pyarrow", "_internal")):
         if at is not None and MISSING.search(str(error)) and _is_older(ref, at):
-            return NotFound(
-                f"{ref}: that version cannot be read any more or does not exist: files of version {at} were removed.",
-                name="SNAPSHOT_NOT_FOUND",
-            )
+            return files_removed(ref, at)
         return damaged(ref, _lost_file(ref, str(error)) or first)
     return None
 

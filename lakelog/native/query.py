@@ -49,7 +49,8 @@ def connection() -> duckdb.DuckDBPyConnection:
 def ask(topics: Sequence[str], opened: Callable[[str], NativeTopic], query: str, at: At) -> Rows:
     """The rows of one query that knows the views of topics.
 
-    SHOW and DESCRIBE know the views of every topic without a row of them, but those of topics that are not named and cannot be read.
+    SHOW and DESCRIBE know the views of every topic without a row of them, but those of topics that are not named and cannot be read; of a topic of
+    which they name a view, the views that they name.
 
     Args:
         topics: all there are.
@@ -69,10 +70,10 @@ def ask(topics: Sequence[str], opened: Callable[[str], NativeTopic], query: str,
     existing: list[str] = []
     found, lacking, gone = False, None, None
     for name in topics:
-        said = [view for view in views.names(name) if re.search(rf"(?i)(?<!\w){view}(?!\w)", query)]
+        said = views.named(name, query)
         try:
             if word in TELLING:
-                register(known, opened(name), at, views.names(name), empty=True, behind=own.difference(said))
+                register(known, opened(name), at, said or views.names(name), empty=True, behind=own.difference(said))
                 found = True
             elif said:
                 register(known, opened(name), at, said)

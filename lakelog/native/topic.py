@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -144,6 +145,10 @@ class NativeTopic:
         """As `Topic.deleted`, as rows of this process."""
         self.refresh()
         return latest.shown(self._silver(at), self.key, self.value, deleted=True)
+
+    def reading(self, at: At = None) -> AbstractContextManager[None]:
+        """As `LatestTable.reading`; rows that are read without Spark say by themselves what is wrong."""
+        return nullcontext()
 
     def to_arrow(self, at: At = None) -> pyarrow.Table:
         """`latest` as an Arrow table."""

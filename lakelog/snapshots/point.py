@@ -6,12 +6,13 @@ import contextlib
 import datetime
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from lakelog.delta import past, tables
+from lakelog.delta.errors import files_removed, lost_file
 from lakelog.delta.location import on_this_disk
 from lakelog.errors import Damaged, NotFound
 from lakelog.latest import silver
@@ -137,7 +138,33 @@ def require_files(log: TopicLog, rows: DataFrame, version: int) -> None:
     for address in past.files(rows):
         path = re.sub(r"^file:(//)?(?=/)", "", address)
         if path.startswith("/") and not os.path.exists(unquote(path)):
-            raise NotFound(f"{log.silver}: files of version {version} were removed.", name="SNAPSHOT_NOT_FOUND")
+            raise files_removed(log.silver, version)
+
+
+@contextlib.contextmanager
+def reading(opened: Callable[[str], TopicLog], point: Point, table: object) -> Iterator[None]:
+    """`tables.door` around what is read of silver at a point: a file that is missing is no damage where a newer version may do without it.
+
+    Args:
+        opened: opens the topic that a file which is missing belongs to.
+        point: the point.
+        table: for the messages.
+
+    Raises:
+        NotFound: in place of `Damaged`: files of an older version were removed (SNAPSHOT_NOT_FOUND).
+    """
+    try:
+        with tables.door(table):
+            yield
+    except Damaged as error:
+        lost = re.findall(r"/([^/]+?)[/_]silver/", lost_file(error.__cause__) or "")
+        if point is None or not lost:
+            raise
+        log = opened(lost[-1])
+        version = find(log, point).version
+        if version is None or version >= tables.newest_version(log.spark, log.silver):
+            raise
+        raise files_removed(log.silver, version) from error
 
 
 def holds(log: TopicLog, entry: Entry, condition: str) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from lakelog import Damaged, Lake
+from lakelog import Damaged, Lake, NotFound
 from tests.conftest import Answer
 from tests.native.damages import data_files
 
@@ -52,3 +53,32 @@ def test_a_lost_file_is_named_and_the_latest_table_is_written_anew(lake: Lake, c
     assert sorted(str(file) for file in Path(lake.root).rglob("*") if file.is_file()) == before, "nothing was written"
     answer = cli(f"--root {lake.root} read orders --engine spark")
     assert (answer.code, lost in answer.err) == (70, True), answer
+
+
+def test_a_version_whose_files_are_gone_is_not_found_by_either_engine(lake: Lake, cli: Callable[..., Answer]) -> None:
+    """What a VACUUM took of older versions is no damage; of the newest one it is. The log can be asked all the same."""
+    topic = lake.create_topic("orders", key="STRING", value="STRING")
+    topic.append([{"key": key, "value": "1"} for key in "abc"])
+    older = topic.merge().version
+    topic.snapshot("first")
+    topic.append([{"key": "b", "value": "2"}])
+    newest = topic.merge().version
+    lose(lake, "silver")
+    root = ["--root", lake.root]
+    for at, code, name in (("first", 5, "SNAPSHOT_NOT_FOUND"), (str(older), 5, "SNAPSHOT_NOT_FOUND"), (str(newest), 70, "DAMAGED")):
+        for command in (["latest", "orders"], ["latest", "orders", "--deleted"]):
+            for engine in ("spark", "native"):
+                answer = cli([*root, *command, "--at", at, "--engine", engine])
+                assert (answer.code, f"({name})" in answer.err) == (code, True), (at, command, engine, answer)
+                assert code == 70 or f"files of version {older} were removed" in answer.err, answer
+        for engine in ("spark", "duckdb"):
+            answer = cli([*root, "sql", "--at", at, "--engine", engine, "SELECT count(key) AS n, max(value) AS v FROM orders"])
+            assert (answer.code, f"({name})" in answer.err) == (code, True), (at, engine, answer)
+    with pytest.raises(NotFound, match=f"files of version {older} were removed") as refused:
+        topic.to_arrow("first")
+    assert refused.value.name == "SNAPSHOT_NOT_FOUND"
+    shutil.rmtree(Path(lake.root, "orders", "silver", "_delta_log"))
+    for query in ("SELECT count(*) AS n FROM orders_log", "DESCRIBE orders_log"):
+        for engine in ("spark", "duckdb"):
+            answer = cli([*root, "sql", "--engine", engine, query])
+            assert answer.code == 0, (query, engine, answer)
