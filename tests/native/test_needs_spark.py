@@ -35,7 +35,7 @@ NEEDS_SPARK: dict[str, list[Callable[[Any], Any]]] = {
     "sql": [lambda lake: lake.sql("SELECT 1"), lambda lake: lake.sql("DROP TABLE t")],
     "spark": [lambda lake: lake.spark],
 }
-ANSWERED = {"describe", "has_session", "is_lake", "snapshots", "topic", "topics"}
+ANSWERED = {"describe", "has_session", "is_lake", "reading", "snapshots", "topic", "topics"}
 
 
 def public(owner: Any) -> set[str]:
