@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lakelog.model.records import kinds_within
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession, WindowSpec
 
 # Over Spark Connect the plan of a frame that is kept tells the server, when it is collected, that it is no longer needed, and waits for the
 # answer. Collected as part of a cycle, while gRPC starts a thread and holds its lock, it would wait for ever (seen with pyspark 4.1.3). So the
@@ -46,6 +46,14 @@ def small_frame(spark: SparkSession, ddl: str, rows: Sequence[tuple[Any, ...]]) 
 def at_most(rows: DataFrame, number: int) -> DataFrame:
     """At most so many rows; of a number that Spark does not take, as many as it does."""
     return rows.limit(min(number, MOST))
+
+
+def whole(*order: Column | str) -> WindowSpec:
+    """The window of all rows, in an order: one partition by its name, for Spark Connect warns its user of a window without. Cost: one task for all."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    return Window.partitionBy(F.lit(0)).orderBy(*order)
 
 
 def in_python(rows: DataFrame) -> DataFrame:

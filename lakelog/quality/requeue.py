@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakelog.delta import tables
+from lakelog.delta import frames, tables
 from lakelog.errors import Conflict, FencedEpoch, GateFailed, InvalidRecords, InvalidRequest, LakelogError, Refused
 from lakelog.inputs import staging
 from lakelog.inputs.sources import FileOptions, requested
@@ -82,7 +82,6 @@ class Mending:
                 not be read.
             InvalidRecords: some of them are none.
         """
-        from pyspark.sql import Window
         from pyspark.sql import functions as F
 
         rows = rows.withColumn("old_partition", F.col("partition"))
@@ -103,7 +102,7 @@ class Mending:
                 f"{log.name}: {batch.records} corrected records for {count} chosen ones: give one for each, in the order in which they are listed."
                 " Nothing was written."
             )
-        place = (F.row_number().over(Window.orderBy(*order())) - 1).cast("bigint")
+        place = (F.row_number().over(frames.whole(*order())) - 1).cast("bigint")
         numbered = rows.withColumn("n", place).drop(*RECORD)
         given = batch.located().select(*RECORD, "record").withColumnRenamed("record", "corrected_record")
         return numbered.join(given, F.col("n") == F.col("corrected_record")).drop("n", "corrected_record")

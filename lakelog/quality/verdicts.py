@@ -96,7 +96,6 @@ def rows(log: TopicLog) -> DataFrame | None:
 
 def runs(log: TopicLog, *, door: str | None = None, limit: int = 100) -> list[Verdict]:
     """The newest verdicts of a topic, newest first, with their findings. Cost: at most one small Spark job."""
-    from pyspark.sql import Window
     from pyspark.sql import functions as F
 
     found = rows(log)
@@ -104,8 +103,8 @@ def runs(log: TopicLog, *, door: str | None = None, limit: int = 100) -> list[Ve
         return []
     if door is not None:
         found = found.filter(F.col("door") == door)
-    order = Window.orderBy(F.col("at").desc(), "run")
-    newest = found.withColumn("n", F.dense_rank().over(order)).filter(F.col("n") <= limit).withColumn("ms", F.unix_millis("at"))
+    numbered = F.dense_rank().over(frames.whole(F.col("at").desc(), "run"))
+    newest = found.withColumn("n", numbered).filter(F.col("n") <= limit).withColumn("ms", F.unix_millis("at"))
     with tables.door(table_of(log.root)), interpreted(log.spark):
         listed = newest.orderBy("n", F.col("rule").asc_nulls_first()).collect()
     return _verdicts(listed)
