@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lakelog.cleaning.segments import cleaning_status
 from lakelog.delta import table_properties
-from lakelog.delta.errors import damaged
+from lakelog.delta.errors import damaged, door
 from lakelog.delta.table_properties import IDENTITY, PARTITIONS, TYPES
 from lakelog.errors import NotReady, TopicNotFound
 from lakelog.formats.arrow import as_pandas, as_polars
@@ -147,8 +147,8 @@ class NativeTopic:
         return latest.shown(self._silver(at), self.key, self.value, deleted=True)
 
     def reading(self, at: At = None) -> AbstractContextManager[None]:
-        """As `LatestTable.reading`; rows that are read without Spark say by themselves what is wrong."""
-        return nullcontext()
+        """As `LatestTable.reading`; what is wrong with a file is told where it is read, here what Python cannot hold of its rows."""
+        return door(self.name)
 
     def to_arrow(self, at: At = None) -> pyarrow.Table:
         """`latest` as an Arrow table."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import inspect
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql.types import StringType, StructType
 
-from lakelog import Lake, NotReady, Topic
+from lakelog import InvalidRequest, Lake, NotReady, Topic
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION, IDENTITY, PREFIX
 from lakelog.lake.lake_table import LISTED
 from lakelog.native.topic import NativeTopic
@@ -94,3 +95,9 @@ def test_a_read_since_a_position_needs_spark(lake: Lake) -> None:
     topic = lake.topic("t")
     for more in ({"since": Position({0: 0}, 0, "u")}, {"since": Position({0: 0}, 0, "u"), "max_records": 1}, {"max_records": 1}):
         assert str(refusal(lambda more=more: topic.read(**more))).startswith("topic.read from a position (since=) needs Spark")
+
+
+def test_what_python_cannot_hold_of_rows_is_told_as_through_spark(lake: Lake) -> None:
+    for reading in (lake.topic("t").reading, lake.reading):
+        with pytest.raises(InvalidRequest, match="outside of the years 1 to 9999"), reading():
+            datetime.date(10_000, 1, 1)
