@@ -65,14 +65,14 @@ class LatestTable(ABC):
         return views.live(point.rows(self.log, at), self.types)
 
     @contextmanager
-    def reading(self, at: Point = None) -> Iterator[None]:
-        """Around what is done with rows of `latest` or `deleted`, which are read only then: Spark's errors are lakelog's.
+    def reading(self, *points: Point) -> Iterator[None]:
+        """Around what is done with rows at some points, of `latest`, `deleted` or `diff`, which are read only then: Spark's errors are lakelog's.
 
         Raises:
             NotFound: files of that version were removed (SNAPSHOT_NOT_FOUND).
             Damaged: a file of the table is missing or broken.
         """
-        with point.reading(lambda _: self.log, at, self.name):
+        with point.reading(lambda _: [self.log], points or (None,), self.name):
             yield
 
     def to_arrow(self, at: Point = None) -> pyarrow.Table:

@@ -249,7 +249,7 @@ class LogReading(ABC):
         Raises:
             InvalidRequest: the directory holds something else (NOT_EMPTY).
             OffsetOutOfRange: the log no longer tells all that came after that snapshot.
-            NotFound: there is no such snapshot.
+            NotFound: there is no such snapshot, or its files are no more (SNAPSHOT_NOT_FOUND).
             Refused: it was made under another ordering rule (RULE_CHANGED); the remedy is named.
             Conflict: the topic is being restored or repaired, or a key was erased meanwhile.
 
@@ -261,6 +261,7 @@ class LogReading(ABC):
         stored = point.stored(self.log, point.find(self.log, at))
         held = plan.control_of(self.log, stored)
         found = bootstrap.place_of(held, at) if isinstance(at, int) else self._place(at)
-        return export.export(
-            self.log, os.path.abspath(place) if "/" not in place else place, found, held, stored, self._now(), now=self.clock()
-        )
+        with point.reading(lambda _: [self.log], [at], self.name):
+            return export.export(
+                self.log, os.path.abspath(place) if "/" not in place else place, found, held, stored, self._now(), now=self.clock()
+            )

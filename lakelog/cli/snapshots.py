@@ -78,12 +78,11 @@ def diff(
     limit: Limit = None,
 ) -> None:
     """Show the keys that were added, changed or removed between two points, with both values."""
-    from lakelog.delta.tables import door
     from lakelog.terminal import rows
 
     output.check_form(format)
     source = call.lake([topic]).topic(topic)
-    with door(topic):
+    with source.reading(before, after):
         rows.frame(source.diff(before, after).orderBy("partition", "change"), format, limit=limit, whole=call.json)
 
 

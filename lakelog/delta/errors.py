@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
+from urllib.parse import unquote
 
 from lakelog.delta.prerequisites import missing_connector
 from lakelog.errors import Conflict, Damaged, InvalidRequest, LakelogError, NotFound, NotReady, Refused
@@ -92,9 +93,9 @@ def files_removed(table: object, version: int) -> NotFound:
 
 
 def lost_file(error: BaseException | None) -> str | None:
-    """The address of the data file that Spark did not find; None where an error says something else."""
+    """The path of the data file that Spark did not find, as people write it; None where an error says something else."""
     found = LOST.search(str(error))
-    return shown(found[1]) if found else None
+    return unquote(shown(found[1])) if found else None
 
 
 def damaged(table: object, found: str) -> Damaged:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, cast
 
 from lakelog.delta import past
@@ -14,6 +14,7 @@ from lakelog.lake.lake_topics import LakeTopics
 from lakelog.lake.query import query as checked_query
 from lakelog.latest import views
 from lakelog.model.point_in_time import At
+from lakelog.model.topic_log import TopicLog
 from lakelog.native.query import ask
 from lakelog.native.stores import require_native
 from lakelog.native.topic import NativeTopic, needs_spark
@@ -98,8 +99,15 @@ class LakeQueries(LakeTopics):
     @contextmanager
     def reading(self, at: At = None) -> Iterator[None]:
         """Around what is done with rows of `sql` at a point, which are read only then: as `LatestTable.reading`, for every topic."""
-        with point.reading(lambda name: self._topic(name).log, at, self.root):
+        with point.reading(self._beside, [at], self.root):
             yield
+
+    def _beside(self, path: str) -> Iterator[TopicLog]:
+        """The topics that a file may belong to: those whose names its path holds, under a catalog, which has paths of its own, every topic."""
+        for name in self.topics():
+            if name in path or "/" not in self.root:
+                with suppress(TopicNotFound):
+                    yield self._topic(name).log
 
     def _listed_native(self, name: str) -> NativeTopic:
         """A topic that is listed, opened without Spark."""

@@ -146,7 +146,7 @@ class NativeTopic:
         self.refresh()
         return latest.shown(self._silver(at), self.key, self.value, deleted=True)
 
-    def reading(self, at: At = None) -> AbstractContextManager[None]:
+    def reading(self, *points: At) -> AbstractContextManager[None]:
         """As `LatestTable.reading`; what is wrong with a file is told where it is read, here what Python cannot hold of its rows."""
         return door(self.name)
 

@@ -6,7 +6,7 @@ import contextlib
 import datetime
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -17,7 +17,7 @@ from lakelog.delta.location import on_this_disk
 from lakelog.errors import Damaged, NotFound
 from lakelog.latest import silver
 from lakelog.latest.control_rows import control_rows_of
-from lakelog.model.names import TableRef
+from lakelog.model.names import TableRef, shown
 from lakelog.model.point_in_time import At, is_name, moment
 from lakelog.model.positions import SnapshotPlace
 from lakelog.model.records import as_datetime
@@ -142,29 +142,44 @@ def require_files(log: TopicLog, rows: DataFrame, version: int) -> None:
 
 
 @contextlib.contextmanager
-def reading(opened: Callable[[str], TopicLog], point: Point, table: object) -> Iterator[None]:
-    """`tables.door` around what is read of silver at a point: a file that is missing is no damage where a newer version may do without it.
+def reading(logs: Callable[[str], Iterable[TopicLog]], points: Sequence[Point], table: object) -> Iterator[None]:
+    """`tables.door` around what is read of silver at some points: a file that is missing is no damage where only older versions need it.
 
     Args:
-        opened: opens the topic that a file which is missing belongs to.
-        point: the point.
+        logs: opens the topics that a file which is missing, given by its path, may belong to.
+        points: the points.
         table: for the messages.
 
     Raises:
         NotFound: in place of `Damaged`: files of an older version were removed (SNAPSHOT_NOT_FOUND).
+
+    Cost: none; where a file is missing, Delta's lists of the versions' files.
     """
     try:
         with tables.door(table):
             yield
     except Damaged as error:
-        lost = re.findall(r"/([^/]+?)[/_]silver/", lost_file(error.__cause__) or "")
-        if point is None or not lost:
-            raise
-        log = opened(lost[-1])
-        version = find(log, point).version
-        if version is None or version >= tables.newest_version(log.spark, log.silver):
-            raise
-        raise files_removed(log.silver, version) from error
+        lost = lost_file(error.__cause__)
+        for log in () if lost is None else logs(lost):
+            version = _older_with(log, points, lost)
+            if version is not None:
+                raise files_removed(log.silver, version) from error
+        raise
+
+
+def _older_with(log: TopicLog, points: Sequence[Point], lost: str | None) -> int | None:
+    """The older version of silver, of those at some points, that a file belongs to; None where none does, or the newest of them is not older."""
+    newest = tables.newest_version(log.spark, log.silver)
+    found: list[int] = []
+    for point in points:
+        try:
+            place = find(log, point)
+        except NotFound:
+            continue
+        rows = past.pinned(log.spark, log.silver, place.version) if place.copy is None else None
+        if rows is not None and lost in {unquote(shown(address)) for address in past.files(rows)}:
+            found.append(newest if place.version is None else place.version)
+    return found[0] if found and max(found) < newest else None
 
 
 def holds(log: TopicLog, entry: Entry, condition: str) -> bool:

@@ -209,7 +209,8 @@ class SnapshotVerbs:
         ``after_offset``. In no order. A key whose record was replaced by one with an equal value did not change.
 
         Raises:
-            NotFound: one of the points cannot be read any more (SNAPSHOT_NOT_FOUND).
+            NotFound: one of the points cannot be read any more (SNAPSHOT_NOT_FOUND). That its files are no more is seen when rows are asked for,
+                within `reading` of both points.
 
         Cost: two reads of silver and one join by key, when rows are asked for.
         """

@@ -58,7 +58,7 @@ def export(log: TopicLog, directory: str, place: SnapshotPlace, held: Progress, 
     root = directory.rstrip("/")
     # A version from before a key was erased holds it still.
     rows, records = erased.without(silver.with_remembered(log, stored), log.uuid, gone), _tail(log, place, end)
-    with tables.door(log.table):
+    with tables.door(log.name):
         with writing(log.spark):
             rows.write.mode("overwrite").parquet(f"{root}/{SILVER}")
             records.write.mode("overwrite").parquet(f"{root}/{LOG}")

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from lakelog import Damaged, Lake, NotFound
-from tests.conftest import Answer
+from tests.conftest import Answer, Clock
 from tests.native.damages import data_files
 
 
@@ -55,8 +56,14 @@ def test_a_lost_file_is_named_and_the_latest_table_is_written_anew(lake: Lake, c
     assert (answer.code, lost in answer.err) == (70, True), answer
 
 
-def test_a_version_whose_files_are_gone_is_not_found_by_either_engine(lake: Lake, cli: Callable[..., Answer]) -> None:
-    """What a VACUUM took of older versions is no damage; of the newest one it is. The log can be asked all the same."""
+def test_a_version_whose_files_are_gone_is_not_found_by_either_engine(
+    spark: SparkSession, tmp_path: Path, clock: Clock, cli: Callable[..., Answer]
+) -> None:
+    """What a VACUUM took of older versions is no damage; of the newest one it is. The log can be asked all the same.
+
+    The root is called as a layer of a medallion architecture is, and as the folder of a latest table.
+    """
+    lake = Lake(spark, str(tmp_path / "a house" / "silver"), clock=clock)
     topic = lake.create_topic("orders", key="STRING", value="STRING")
     topic.append([{"key": key, "value": "1"} for key in "abc"])
     older = topic.merge().version
@@ -77,6 +84,31 @@ def test_a_version_whose_files_are_gone_is_not_found_by_either_engine(lake: Lake
     with pytest.raises(NotFound, match=f"files of version {older} were removed") as refused:
         topic.to_arrow("first")
     assert refused.value.name == "SNAPSHOT_NOT_FOUND"
+    answer = cli([*root, "snapshot", "diff", "orders", str(newest), "now"])
+    assert (answer.code, "(DAMAGED)" in answer.err) == (70, True), answer
+    whole = topic.merge(rebuild=True).version
+    topic.append([{"key": "c", "value": "3"}])
+    topic.merge()
+    answer = cli([*root, "snapshot", "diff", "orders", "first", "now"])
+    assert (answer.code, f"files of version {older} were removed" in answer.err) == (5, True), answer
+    with pytest.raises(NotFound, match=f"files of version {older} were removed"):
+        topic.export(str(tmp_path / "export"), "first")
+
+    # A table that is not the lake's, in a folder called as a topic's, and the log are damaged as ever.
+    theirs = tmp_path / "orders" / "silver"
+    spark.sql(f"CREATE TABLE delta.`{theirs}` USING delta AS SELECT 1 AS n")
+    for file in data_files(theirs):
+        file.unlink()
+    shutil.copytree(Path(lake.root, "orders", "bronze"), tmp_path / "bronze")
+    lose(lake, "bronze")
+    for query, lost in (
+        (f"SELECT count(n) AS n FROM orders JOIN delta.`{theirs}`", theirs),
+        ("SELECT max(value) AS v FROM orders_log", "bronze/"),
+    ):
+        answer = cli([*root, "sql", "--at", str(whole), "--engine", "spark", query])
+        assert (answer.code, "(DAMAGED)" in answer.err, str(lost) in answer.err) == (70, True, True), (query, answer)
+    shutil.copytree(tmp_path / "bronze", Path(lake.root, "orders", "bronze"), dirs_exist_ok=True)
+
     shutil.rmtree(Path(lake.root, "orders", "silver", "_delta_log"))
     for query in ("SELECT count(*) AS n FROM orders_log", "DESCRIBE orders_log"):
         for engine in ("spark", "duckdb"):
