@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 DESCRIBED = re.compile(r"\s*DESC(?:RIBE)?(?:\s+TABLE)?(?:\s+EXTENDED)?\s+(`?\w+`?)\s*;?\s*", re.IGNORECASE)
+# What takes a name that is computed: of Spark, and of DuckDB.
+COMPUTED = re.compile(r"\b(?:IDENTIFIER|query_table|query)\s*\(", re.IGNORECASE)
 SPACE = r"(?:\s|--[^\n]*\n|/\*.*?\*/)*"
 END = re.compile(r";(?:\s|--[^\n]*|/\*.*?\*/)*\Z", re.DOTALL)
 QUERY = re.compile(
@@ -81,8 +83,9 @@ def statements(topic: str, schema: str, silver: TableRef, bronze: TableRef, type
 
 
 def named(topic: str, query: str) -> list[str]:
-    """Those of a topic's views that a query may read: their names stand in it as words."""
-    return [view for view in names(topic) if re.search(rf"(?i)(?<!\w){view}(?!\w)", query)]
+    """Those of a topic's views that a query may read: their names stand in it as words. Where one is computed, all of a topic that is named."""
+    found = [view for view in names(topic) if re.search(rf"(?i)(?<!\w){view}(?!\w)", query)]
+    return list(names(topic)) if found and COMPUTED.search(query) else found
 
 
 def over(known: Mapping[str, str], query: str) -> str:

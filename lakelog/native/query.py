@@ -49,8 +49,7 @@ def connection() -> duckdb.DuckDBPyConnection:
 def ask(topics: Sequence[str], opened: Callable[[str], NativeTopic], query: str, at: At) -> Rows:
     """The rows of one query that knows the views of topics.
 
-    SHOW and DESCRIBE know the views of every topic without a row of them, but those of topics that are not named and cannot be read; of a topic of
-    which they name a view, the views that they name.
+    SHOW and DESCRIBE know the views of every topic without a row of them, but those that they do not name and that cannot be read.
 
     Args:
         topics: all there are.
@@ -71,12 +70,12 @@ def ask(topics: Sequence[str], opened: Callable[[str], NativeTopic], query: str,
     found, lacking, gone = False, None, None
     for name in topics:
         said = views.named(name, query)
+        topic = None
         try:
-            if word in TELLING:
-                register(known, opened(name), at, said or views.names(name), empty=True, behind=own.difference(said))
-                found = True
-            elif said:
-                register(known, opened(name), at, said)
+            if said or word in TELLING:
+                topic = opened(name)
+            if said and topic is not None:
+                register(known, topic, at, said, empty=word in TELLING, behind=own.difference(said))
                 found = True
         except TopicNotFound as error:
             # A topic whose deletion was cut off is still listed.
@@ -92,6 +91,11 @@ def ask(topics: Sequence[str], opened: Callable[[str], NativeTopic], query: str,
                 raise
             continue
         existing += views.names(name)
+        if word in TELLING and topic is not None:
+            rest = [view for view in views.names(name) if view not in said]
+            # What the query does not name stops nothing.
+            with contextlib.suppress(NotFound, Damaged, InvalidConfig, NotReady):
+                register(known, topic, at, rest, empty=True, behind=own)
     if lacking is not None and not found:
         raise lacking
     if own:

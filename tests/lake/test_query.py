@@ -29,6 +29,7 @@ QUERIES = [
     "DESCRIBE orders",
     "DESC orders;",
     "EXPLAIN SELECT key FROM orders",
+    "SELECT key FROM IDENTIFIER('orders' || '_log')",
     "EXPLAIN EXTENDED /* all of it */ SELECT key FROM orders;",
 ]
 # The silver table of the topic stands for {silver}.

@@ -95,6 +95,23 @@ def test_topics_may_be_called_as_views_of_duckdb_are(query: str) -> None:
         assert ask((*OF_DUCKDB, "orders"), opened, f"SELECT * FROM {name}", None).columns == [f"of_{name}"]
 
 
+def test_show_lists_the_views_of_a_topic_whose_name_the_statement_holds() -> None:
+    def opened(name: str) -> Any:
+        return SimpleNamespace(views_of=lambda names, at: {one: asked("SELECT 1 AS n") for one in names})
+
+    for query in ("SHOW TABLES", "SHOW ALL TABLES", "SHOW TABLES -- orders", "/* tables_log */ SHOW TABLES"):
+        found = ask(("orders", "tables"), opened, query, None).collect()
+        assert sorted(row["name"] for row in found) == [
+            f"{name}{kind}" for name in ("orders", "tables") for kind in ("", "_deleted", "_log")
+        ], query
+
+
+def test_views_whose_names_are_computed_are_known() -> None:
+    topic = SimpleNamespace(views_of=lambda names, at: {one: asked(f"SELECT '{one}' AS name") for one in names})
+    found = ask(("orders",), lambda _: topic, "SELECT * FROM query_table('orders' || '_log')", None)
+    assert [row["name"] for row in found.collect()] == ["orders_log"]
+
+
 @pytest.mark.parametrize("text", QUERIES)
 def test_what_only_asks_is_answered(text: str) -> None:
     assert asked(text).columns
