@@ -185,7 +185,8 @@ def what_if(log: TopicLog, held: TopicLog, end: LogEnd) -> WhatIf:
             F.count(F.lit(1)).alias("keys"), F.count_if(changed).alias("changed"), F.count_if(changed & was & ~is_).alias("deleted"),
             F.count_if(changed & ~was & is_).alias("live_again"),
         ).collect()[0]  # fmt: skip
-        named = both.filter(changed).orderBy("t_partition", "to_offset").limit(NAMED).collect() if told["changed"] else []
+        first = both.filter(changed).orderBy("t_partition", "to_offset").limit(NAMED)
+        named = frames.in_python(first).collect() if told["changed"] else []
     examples = [
         {"partition": row["t_partition"], "key": plain(row["t_key"], log.types.key), "from_offset": row["from_offset"], "to_offset": row["to_offset"]}
         for row in named

@@ -57,35 +57,44 @@ def whole(*order: Column | str) -> WindowSpec:
 
 
 def in_python(rows: DataFrame) -> DataFrame:
-    """Rows as Python can hold them: a MAP whose keys hold arrays, for which there is no dict, is the array of its entries.
+    """Rows as Python can hold them, for `json_values.plain`; rows that are none of Spark's are returned as they are.
 
-    Rows that are none of Spark's are returned as they are.
+    A TIMESTAMP is its microseconds since 1970: PySpark makes a time of the machine's zone of it, which has no year 0 and no year 10000. A MAP with
+    times in it, or whose keys hold arrays, for which there is no dict, is the array of its entries.
     """
     fields = rows.schema.fields
-    if not hasattr(rows, "sparkSession") or not any(_has_no_dict(field.dataType) for field in fields):
+    if not hasattr(rows, "sparkSession") or not any(_is_changed(field.dataType) for field in fields):
         return rows
     from pyspark.sql import functions as F
 
     # Names of columns may be there twice.
     numbered = rows.toDF(*[f"_{place}" for place in range(len(fields))])
-    return numbered.select(*[_entries(F.col(f"_{place}"), field.dataType).alias(field.name) for place, field in enumerate(fields)])
+    return numbered.select(*[_changed(F.col(f"_{place}"), field.dataType).alias(field.name) for place, field in enumerate(fields)])
 
 
-def _has_no_dict(kind: Any) -> bool:
-    maps: list[Any] = [one for one in kinds_within(kind) if one.typeName() == "map"]
-    return any(one.typeName() == "array" for found in maps for one in kinds_within(found.keyType))
+def _is_changed(kind: Any) -> bool:
+    within: list[Any] = kinds_within(kind)
+    maps = [one for one in within if one.typeName() == "map"]
+    arrays = (one.typeName() == "array" for found in maps for one in kinds_within(found.keyType))
+    return any(one.typeName() == "timestamp" for one in within) or any(arrays)
 
 
-def _entries(column: Column, kind: Any) -> Column:
+def _changed(column: Column, kind: Any) -> Column:
     from pyspark.sql import functions as F
 
-    if not _has_no_dict(kind):
+    name = kind.typeName()
+    # Of a struct with one name twice no field can be told from the other.
+    if not _is_changed(kind) or name == "struct" and len({one.lower() for one in kind.names}) < len(kind.names):
         return column
-    if kind.typeName() == "array":
-        return F.transform(column, lambda one: _entries(one, kind.elementType))
-    if kind.typeName() == "map":
-        return F.transform(F.map_entries(column), lambda one: F.struct(one["key"], _entries(one["value"], kind.valueType)))
-    fields = [_entries(column[field.name], field.dataType).alias(field.name) for field in kind.fields]
+    if name == "timestamp":
+        return F.unix_micros(column)
+    if name == "array":
+        return F.transform(column, lambda one: _changed(one, kind.elementType))
+    if name == "map":
+        return F.transform(
+            F.map_entries(column), lambda one: F.struct(_changed(one["key"], kind.keyType), _changed(one["value"], kind.valueType))
+        )
+    fields = [_changed(column[field.name], field.dataType).alias(field.name) for field in kind.fields]
     return F.when(column.isNotNull(), F.struct(*fields))
 
 

@@ -169,5 +169,5 @@ def late_after_delete(log: TopicLog, rows: DataFrame) -> list[dict[str, Any]]:
     named = rows.filter(lost & ~no_version & forgotten).select("partition", "key", "offset", "old_offset").orderBy("partition", "offset")
     return [
         {"partition": row["partition"], "key": plain(row["key"], log.types.key), "offset": row["offset"], "lost_to": row["old_offset"]}
-        for row in named.limit(NAMED).collect()
+        for row in frames.in_python(named.limit(NAMED)).collect()
     ]

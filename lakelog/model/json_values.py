@@ -9,19 +9,21 @@ import math
 from decimal import Decimal
 from typing import Any
 
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+
 
 def plain(value: Any, kind: Any) -> Any:
     """A value of a row as JSON has it: times ISO 8601 in UTC, octets as text where they are text, else ``{"hex": …}``.
 
     Args:
-        value: as Python has it; a MAP is a dict, or its entries where no dict takes its keys.
+        value: as Python has it; a MAP is a dict, or its entries; a time may be its microseconds since 1970 (`frames.in_python`).
         kind: its type.
     """
     if value is None:
         return None
     name = kind.typeName()
     if name == "timestamp":
-        return value.astimezone(datetime.timezone.utc).isoformat().replace("+00:00", "Z")
+        return instant(value).isoformat().replace("+00:00", "Z")
     if name == "struct":
         return {field.name: plain(value[index], field.dataType) for index, field in enumerate(kind.fields)}
     if name == "array":
@@ -37,8 +39,16 @@ def plain(value: Any, kind: Any) -> Any:
         # As text, all of them: not every reader of JSON keeps the digits of a number. Of PySpark's 0.00000001 has a digit more than its type.
         return f"{value:.{kind.scale}f}" if name == "decimal" else f"{value:f}"
     if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
+        # As `append` takes them.
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value if isinstance(value, (str, int, float)) else str(value)
+
+
+def instant(value: datetime.datetime | int) -> datetime.datetime:
+    """A time in UTC, given as Python has it or as microseconds since 1970."""
+    if isinstance(value, int):
+        return EPOCH + datetime.timedelta(microseconds=value)
+    return value.astimezone(datetime.timezone.utc)
 
 
 def _name(key: Any) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import frames
 from lakelog.errors import InvalidRequest
-from lakelog.model.json_values import octets, plain
+from lakelog.model.json_values import EPOCH, instant, octets, plain
 from lakelog.terminal import output
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def records(rows: DataFrame, *, placed: bool = False) -> Iterator[dict[str, Any]
         stamp = None
         # Another writer's row may have none.
         if row["timestamp"] is not None:
-            stamp = row["timestamp"].astimezone(datetime.timezone.utc) - datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+            stamp = instant(row["timestamp"]) - EPOCH
         record = {name: plain(row[name], kinds[name]) for name in ("key", "value")}
         record |= {"timestamp": None if stamp is None else stamp // datetime.timedelta(milliseconds=1), "partition": row["partition"]}
         if placed:

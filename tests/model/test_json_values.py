@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import math
 from decimal import Decimal
 from typing import Any
 
@@ -29,6 +31,19 @@ def test_a_decimal_has_the_digits_of_its_type(value: str, kind: str, text: str) 
 def test_a_decimal_of_a_type_without_digits_has_those_of_its_own() -> None:
     """Such as one of DuckDB's UNION."""
     assert plain(Decimal("1.50"), Kind("sparse_union<a: decimal128(3, 2)=0>")) == "1.50"
+
+
+@pytest.mark.parametrize(("number", "text"), [(math.nan, "NaN"), (math.inf, "Infinity"), (-math.inf, "-Infinity")])
+def test_numbers_that_json_does_not_have_are_told_as_append_takes_them(number: float, text: str) -> None:
+    assert (plain(number, Kind("double")), spelled(number, Kind("float"))) == (text, text)
+
+
+@pytest.mark.parametrize(("time", "text"), [
+    (0, "1970-01-01T00:00:00Z"), (-62_135_596_800_000_000, "0001-01-01T00:00:00Z"), (253_402_300_799_999_999, "9999-12-31T23:59:59.999999Z"),
+    (datetime.datetime(9999, 12, 31, tzinfo=datetime.timezone.utc), "9999-12-31T00:00:00Z"),
+])  # fmt: skip
+def test_a_time_is_told_in_utc(time: Any, text: str) -> None:
+    assert plain(time, Kind("timestamp")) == text
 
 
 @pytest.mark.parametrize(("value", "kind", "keys"), [

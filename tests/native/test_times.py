@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,19 +22,19 @@ from tests.native.damages import data_files
 from tests.tables import with_times_of_96_bits
 
 UTC = datetime.timezone.utc
-# The last time there is, and such as 64 bits of nanoseconds do not hold; the very first day Spark cannot bring to Python.
-TIMES = [datetime.datetime(1, 1, 2, tzinfo=UTC), datetime.datetime(1600, 1, 1, 0, 0, 0, 1, UTC), datetime.datetime(2026, 1, 1, tzinfo=UTC),
+# The first time and the last one there are, and such as 64 bits of nanoseconds do not hold.
+TIMES = [datetime.datetime(1, 1, 1, tzinfo=UTC), datetime.datetime(1600, 1, 1, 0, 0, 0, 1, UTC), datetime.datetime(2026, 1, 1, tzinfo=UTC),
          datetime.datetime(2300, 1, 1, tzinfo=UTC), datetime.datetime(9999, 12, 31, 23, 59, 59, 999999, UTC)]  # fmt: skip
 NESTED = "z TIMESTAMP, r ARRAY<TIMESTAMP>, g MAP<STRING, TIMESTAMP>, e STRUCT<u: ARRAY<STRUCT<w: TIMESTAMP>>>"
 
 
 def test_times_of_96_bits_are_read_as_they_are(tmp_path: Path) -> None:
-    times = [datetime.datetime(1, 1, 1, tzinfo=UTC), *TIMES]
-    time = pyarrow.timestamp("us", "UTC")
-    within = pyarrow.struct([("u", pyarrow.list_(pyarrow.struct([("w", time)])))])
+    times = TIMES
+    kind = pyarrow.timestamp("us", "UTC")
+    within = pyarrow.struct([("u", pyarrow.list_(pyarrow.struct([("w", kind)])))])
     rows = pyarrow.table({
-        "z": pyarrow.array(times, time), "r": pyarrow.array([[one, None] for one in times], pyarrow.list_(time)),
-        "g": pyarrow.array([[(one, one)] for one in times], pyarrow.map_(time, time)),
+        "z": pyarrow.array(times, kind), "r": pyarrow.array([[one, None] for one in times], pyarrow.list_(kind)),
+        "g": pyarrow.array([[(one, one)] for one in times], pyarrow.map_(kind, kind)),
         "e": pyarrow.array([{"u": [{"w": one}]} for one in times], within),
     })  # fmt: skip
     write_deltalake(str(tmp_path / "t"), rows)
@@ -48,6 +50,33 @@ def test_times_of_96_bits_are_read_as_they_are(tmp_path: Path) -> None:
     assert pyarrow.Table.from_batches(table.batches("SELECT * FROM t ORDER BY z")).cast(rows.schema).equals(rows)
     later = "z > arrow_cast('2200-01-01', 'Timestamp(Microsecond, Some(\"UTC\"))')"
     assert table.records(f"SELECT count(*) AS n FROM t WHERE {later}") == [{"n": 2}]
+
+
+def test_what_read_prints_is_appended_again_wherever_the_machine_is(
+    lake: Lake, cli: Callable[..., Answer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = lake.create_topic("contracts", key="INT", value=f"{NESTED}, n DOUBLE, f ARRAY<FLOAT>")
+    numbers = (math.nan, math.inf, -math.inf, 1.5, None)
+    topic.append([
+        {"key": key, "value": {"z": one, "r": [one, None], "g": {"until": one}, "e": {"u": [{"w": one}]}, "n": number, "f": [number]}}
+        for key, (one, number) in enumerate(zip(TIMES, numbers, strict=True))
+    ])  # fmt: skip
+    topic.merge()
+    printed = []
+    try:
+        for zone in ("Asia/Kolkata", "America/Los_Angeles"):
+            monkeypatch.setenv("TZ", zone)
+            time.tzset()
+            for command in ("read contracts --format json", "latest contracts --format csv", "latest contracts"):
+                native, spark = (cli(f"--root {lake.root} {command} --engine {engine}") for engine in ("native", "spark"))
+                assert (native.code, native.out) == (0, spark.out), command
+                printed.append(native.out)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    (tmp_path / "again.ndjson").write_text(printed[0])
+    assert topic.append(str(tmp_path / "again.ndjson")).records == len(TIMES)
+    assert cli(f"--root {lake.root} read contracts --format json --offset 5").out == printed[0]
 
 
 @pytest.mark.long
@@ -88,5 +117,5 @@ def test_whoever_wrote_the_files_both_engines_tell_the_same_times(
     lake.spark.sql(f"OPTIMIZE {topic.silver.sql()}")
     lake.spark.sql(f"OPTIMIZE {topic.bronze.sql()}")
     assert {file.relative_to(lake.root).parts[1] for file in with_times_of_96_bits(Path(lake.root))} == {"bronze", "silver"}
-    assert all("9999-12-31T23:59:59.999999Z" in one and "0001-01-02T00:00:00Z" in one for one in told())
+    assert all("9999-12-31T23:59:59.999999Z" in one and "0001-01-01T00:00:00Z" in one for one in told())
     assert {row["z"] for row in Lake(lake.root).topic("contracts").latest().collect()} == set(TIMES)
