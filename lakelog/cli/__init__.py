@@ -7,3 +7,22 @@ what is typed into the shell. All take their arguments, and print, by terminal/.
 
 May import everything below.
 """
+
+from __future__ import annotations
+
+import signal
+import sys
+
+
+def command() -> int:
+    """The command ``lakelog``: `lakelog.cli.main.main`; Ctrl-C while that is still being imported ends it as later."""
+    try:
+        from lakelog.cli.main import main
+    except KeyboardInterrupt:
+        from lakelog.running.interrupt import Interrupted
+        from lakelog.terminal import output
+
+        stopped = Interrupted(signal.SIGINT)
+        output.failed(stopped, as_json="--json" in sys.argv)
+        return stopped.exit_code
+    return main()

@@ -87,6 +87,27 @@ def test_a_signal_ends_a_command_in_good_order(lake: Lake, tmp_path: Path, recor
     assert topic.verify().problems == []
 
 
+@pytest.mark.parametrize("module", ["typer", "lakelog.cli.records", "lakelog.terminal.output"])
+def test_ctrl_c_while_the_command_is_imported(module: str) -> None:
+    script = (
+        "import os, signal, sys, time\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {module!r} and self in sys.meta_path:\n"
+        "            sys.meta_path.remove(self)\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "            time.sleep(30)\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "from lakelog.cli import command\n"
+        "sys.argv = ['lakelog', 'topic', 'list', '--json']\n"
+        "sys.exit(command())"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment(), timeout=60, check=False)
+    assert (ended.returncode, ended.stderr.count("\n")) == (130, 1), ended
+    assert ended.stderr.startswith("Error (INTERRUPTED): Stopped by Ctrl-C."), ended
+    assert json.loads(ended.stdout)["error"] == "INTERRUPTED"
+
+
 def test_a_signal_while_standard_input_is_read(tmp_path: Path, spark: object) -> None:
     lake = Lake(spark, str(tmp_path / "lake"))  # type: ignore[arg-type]
     lake.create_topic("orders", key="STRING", value="STRING")
