@@ -47,6 +47,8 @@ def read(
         raise InvalidRequest("--limit 0: with --since and --follow it is at least 1.")
     if follow and call.json:
         raise InvalidRequest("--follow has no end, and --json is one object: say --format json, an object a line.")
+    if since is not None:
+        _check_position(since, "--since")
     if follow or since is not None:
         # Positions are validated by Spark.
         from lakelog.terminal.root import no_native
@@ -59,6 +61,14 @@ def read(
         if since is not None:
             return _since(source, position_of(source, since), format, limit, whole=call.json)
         return _shown(source.read(partition=partition, offset=offset, limit=limit), format, limit, whole=call.json)
+
+
+def _check_position(text: str, what: str) -> None:
+    """Refuse a text that is no position, as it was given (``what``), before Spark is started."""
+    from lakelog.model.point_in_time import time_of
+
+    if text not in ("start", "end") and not text.lstrip().startswith("{"):
+        time_of(text, what=what, also=", and no position, start or end")
 
 
 def position_of(topic: Topic, text: str) -> Position:
@@ -116,6 +126,8 @@ def commit(
     forget: Annotated[bool, typer.Option("--forget", help="Take its registration away instead.")] = False,
 ) -> None:
     """Register where a group of readers is: the log is not truncated beyond it."""
+    if not forget:
+        _check_position(position, "POSITION")
     source = call.lake([topic]).topic(topic)
     if forget:
         had = source.forget(group)

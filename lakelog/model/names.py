@@ -64,6 +64,11 @@ def check_root(root: str) -> None:
         raise InvalidRequest(
             f"{root!r} is no root: a path holds a / (./lake, /data/lake, s3a://…), a catalog schema is a name like main.lakelog."
         )
+    if re.match(r"file:(?!///|/(?!/))", root):
+        path = re.sub(r"^file:(//[^/]*)?", "", root)
+        raise InvalidRequest(
+            f"{root!r} is no root: behind file: stands a whole path of this machine, file:/data/lake or file:///data/lake. Or leave file: out: {path}."
+        )
 
 
 def scheme_of(location: str) -> str:

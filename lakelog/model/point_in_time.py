@@ -19,6 +19,26 @@ def is_name(at: At) -> bool:
     return isinstance(at, str) and bool(NAME.fullmatch(at) or ID.fullmatch(at))
 
 
+def time_of(text: str, *, what: str, also: str) -> datetime.datetime:
+    """A text that must be a time, as `moment` reads it.
+
+    Args:
+        text: the text.
+        what: what it was given as, for the message.
+        also: what else could have been given.
+
+    Raises:
+        InvalidRequest: it is no time.
+    """
+    try:
+        found = moment(text)
+    except InvalidRequest:
+        found = None
+    if not isinstance(found, datetime.datetime):
+        raise InvalidRequest(f"{what} {text!r} is no time like {TIME}{also}.")
+    return found
+
+
 def moment(at: At, *, now: int | None = None) -> int | datetime.datetime | None:
     """A version as a number, a time with its zone (UTC where it has none); text that is a number is a version, a day is its first moment.
 

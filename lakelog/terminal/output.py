@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 FORMATS = ("table", "json", "csv")
 # What is described fits a page where it is no terminal's.
 WIDTH, WIDEST = 100, 4000
+# What the others leave to the last column of such a table, or else all of them are folded.
+LAST = 20
 
 
 def check_form(form: str) -> None:
@@ -109,22 +111,25 @@ def working(doing: str) -> Iterator[None]:
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, width: int = WIDEST) -> None:
     """A table for people: as wide as the terminal; elsewhere as needed, up to ``width``."""
     from rich import box
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     listed = [list(row) for row in rows]
-    shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for index, name in enumerate(columns):
-        numbers = bool(listed) and all(isinstance(row[index], (int, float, Decimal, type(None))) for row in listed)
-        # Where a width is given, the last column is the one that gives way.
-        rigid = width < WIDEST and index < len(columns) - 1
-        shown.add_column(Text(name), justify="right" if numbers else "left", overflow="fold", no_wrap=rigid)
-    for row in listed:
-        shown.add_row(*[Text(cell(value)) for value in row])
     seen = sys.stdout.isatty()
     page = io.TextIOWrapper(io.BytesIO(), encoding=sys.stdout.encoding or "utf-8", errors=sys.stdout.errors, newline="\n")
-    Console(file=page, force_terminal=seen, width=None if seen else width, highlight=False).print(shown)
+    console = Console(file=page, force_terminal=seen, width=None if seen else width, highlight=False)
+    shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    # Where a width is given, the last column is the one that gives way, as long as the others leave it anything.
+    others = [max(cell_len(cell(one)) for one in (name, *(row[index] for row in listed))) + 2 for index, name in enumerate(columns[:-1])]
+    rigid = width < WIDEST and sum(others) <= console.width - LAST
+    for index, name in enumerate(columns):
+        numbers = bool(listed) and all(isinstance(row[index], (int, float, Decimal, type(None))) for row in listed)
+        shown.add_column(Text(name), justify="right" if numbers else "left", overflow="fold", no_wrap=rigid and index < len(columns) - 1)
+    for row in listed:
+        shown.add_row(*[Text(cell(value)) for value in row])
+    console.print(shown)
     page.seek(0)
     for text in page.read().splitlines():
         line(text.rstrip())

@@ -79,6 +79,18 @@ EARLY = [
     ("latest order --root ./lake", 5, "Did you mean orders?"),
     ("latest orders --at 2999-01-01 --root ./lake", 2, "--at 2999-01-01T00:00:00+00:00 lies in the future"),
     ("sql 'SELECT 1' --at 2026-13-45 --root ./lake", 2, "--at '2026-13-45' is neither a version, nor a time"),
+    (
+        "read orders --since 2026-99-99 --root ./lake",
+        2,
+        "--since '2026-99-99' is no time like 2026-05-06T12:00:00, and no position, start or end",
+    ),
+    ("commit orders billing now --root ./lake", 2, "POSITION 'now' is no time like"),
+    (
+        "topic list --root file:./lake",
+        2,
+        "behind file: stands a whole path of this machine, file:/data/lake or file:///data/lake. Or leave file: out",
+    ),
+    ("topic list --root file://localhost/lake", 2, "'file://localhost/lake' is no root"),
     ("sql 'DROP TABLE orders' --root ./lake", 2, "DROP begins no query"),
     ("topic list --root ./afile", 2, "afile is a file"),
     ("topic create x --root ./afile", 2, "afile is a file"),

@@ -84,3 +84,16 @@ def test_an_import_tells_what_is_there_and_what_waits_for_a_merge(capsys: pytest
 )
 def test_what_there_is_to_clean_is_told_without_alarm(cleaning: CleaningStatus, said: str) -> None:
     assert standing.cleaning(cleaning) == said
+
+
+@pytest.mark.parametrize("width", [30, 48, 60, 100])
+def test_a_narrow_page_cuts_nothing_off(width: int, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        ["max.record.bytes.between.snapshots", "/data/expectations", "default", "bytes of records between two snapshots"],
+        ["a", 1, "topic", "ä"],
+    ]
+    output.table(["setting", "value", "origin", "meaning"], rows, width=width)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= width
+    letters = sorted("".join(lines).replace(" ", "").replace("─", ""))
+    assert letters == sorted("settingvalueoriginmeaning" + "".join(str(cell) for row in rows for cell in row).replace(" ", ""))
