@@ -84,12 +84,12 @@ def _holds_own(kind: DataType, zoned: bool) -> bool:
 def _problem(json: Column, kind: DataType, where: Column) -> Column:
     """Why a JSON value is not of a declared type; NULL when it is. ``where`` names it."""
     from pyspark.sql import functions as F
-    from pyspark.sql.types import ArrayType, MapType, StructType
+    from pyspark.sql.types import ArrayType, DecimalType, MapType, StructType
 
     tag, name = F.schema_of_variant(json), kind.simpleString()
 
-    def wrong(fits: Column) -> Column:
-        says = F.concat(where, F.lit(f" should be {name} but is "), F.lower(F.substring(tag, 1, 60)))
+    def wrong(fits: Column, more: Column | None = None) -> Column:
+        says = F.concat(where, F.lit(f" should be {name} but is "), F.lower(F.substring(tag, 1, 60)), F.lit("") if more is None else more)
         return F.when(~_absent(json) & ~F.coalesce(fits, F.lit(False)), says)
 
     if name == "variant":
@@ -101,6 +101,9 @@ def _problem(json: Column, kind: DataType, where: Column) -> Column:
     elif isinstance(kind, MapType) and kind.keyType.simpleString() == "string":
         elements_by_name = F.try_variant_get(json, "$", "map<string,variant>")
         elements, inside = F.map_values(elements_by_name), kind.valueType
+    elif isinstance(kind, DecimalType):
+        rounded = F.try_variant_get(json, "$", ddl(kind)).isNotNull() & (tag.startswith("DECIMAL") | (tag == "STRING"))
+        return wrong(_fits(json, tag, kind), F.when(rounded, ": it has more decimal places than that").otherwise(""))
     else:
         return wrong(_fits(json, tag, kind))
     problems = F.transform(elements, lambda one: _problem(one, inside, F.concat(where, F.lit("[]"))))

@@ -27,13 +27,14 @@ WRONG = [
     ({"xs": {"a": 1}}, "value.xs should be array<int> but is object<a: bigint>"),
     ({"ss": [{"b": 1}]}, "value.ss[] has an unknown field b"),
     ({"ss": [{"a": 2**40}]}, "value.ss[].a should be int but is bigint"),
-    ({"m": {"x": 1.25}}, "value.m[] should be decimal(4,1) but is decimal(3,2)"),
+    ({"m": {"x": 1.25}}, "value.m[] should be decimal(4,1) but is decimal(3,2): it has more decimal places than that"),
     ({"m": [1]}, "value.m should be map<string,decimal(4,1)> but is array<bigint>"),
-    ({"d": 1.5}, "value.d should be decimal(38,0) but is decimal(2,1)"),
-    ({"e": "1.239"}, "value.e should be decimal(10,2) but is string"),
-    ({"e": "1.2555e1"}, "value.e should be decimal(10,2) but is string"),
+    ({"d": 1.5}, "value.d should be decimal(38,0) but is decimal(2,1): it has more decimal places than that"),
+    ({"e": "1.239"}, "value.e should be decimal(10,2) but is string: it has more decimal places than that"),
+    ({"e": "1.2555e1"}, "value.e should be decimal(10,2) but is string: it has more decimal places than that"),
+    ({"e": "twelve"}, "value.e should be decimal(10,2) but is string"),
     ({"e": 123456789.1}, "value.e should be decimal(10,2) but is decimal(10,1)"),
-    ({"f": "0.123456789012345678901"}, "value.f should be decimal(30,20) but is string"),
+    ({"f": "0.123456789012345678901"}, "value.f should be decimal(30,20) but is string: it has more decimal places than that"),
 ]
 
 
