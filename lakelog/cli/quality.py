@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
 from typing import Annotated, Any
 
 import typer
 
 from lakelog.errors import GateFailed, InvalidRequest
-from lakelog.model.point_in_time import TIME, moment
+from lakelog.model.point_in_time import time_of
 from lakelog.terminal import output, told
 from lakelog.terminal.context import Call, Form, Limit, Name, verb
 from lakelog.terminal.input import key_of
@@ -64,19 +63,6 @@ def check(
     return None
 
 
-def _time(name: str, text: str | None) -> datetime.datetime | None:
-    """A bound of time; it may lie in the future."""
-    if text is None:
-        return None
-    try:
-        found = moment(text)
-    except InvalidRequest:
-        found = None
-    if not isinstance(found, datetime.datetime):
-        raise InvalidRequest(f"--{name} {text}: it is no time like {TIME}.")
-    return found
-
-
 @verb(quarantine, "list", example="lakelog quarantine list orders")
 def list_quarantine(
     call: Call,
@@ -98,7 +84,7 @@ def list_quarantine(
 
     output.check_form(format)
     target = call.lake([topic]).topic(topic)
-    times = {name: _time(name, text) for name, text in (("since", since), ("until", until))}
+    times = {name: None if text is None else time_of(text, what=f"--{name}") for name, text in (("since", since), ("until", until))}
     shown = [*SHOWN[:6], *SHOWN[10:13], "outcome", "closed_at", "note"] if closed else list(SHOWN)
     with door(topic):
         found: Any = target.quarantined(rule=rule, key=key_of(key, target), source=source, token=token, closed=closed, **times)

@@ -19,8 +19,8 @@ def is_name(at: At) -> bool:
     return isinstance(at, str) and bool(NAME.fullmatch(at) or ID.fullmatch(at))
 
 
-def time_of(text: str, *, what: str, also: str) -> datetime.datetime:
-    """A text that must be a time, as `moment` reads it.
+def time_of(text: str, *, what: str, also: str = "") -> datetime.datetime:
+    """A text that must be a time, in the past or not, as `moment` reads it.
 
     Args:
         text: the text.
