@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from lakelog.delta import past, tables
 from lakelog.delta.errors import files_removed, lost_file
 from lakelog.delta.location import on_this_disk
-from lakelog.errors import Damaged, NotFound
+from lakelog.errors import Damaged, LakelogError, NotFound
 from lakelog.latest import silver
 from lakelog.latest.control_rows import control_rows_of
 from lakelog.model.names import TableRef, shown
@@ -161,7 +161,10 @@ def reading(logs: Callable[[str], Iterable[TopicLog]], points: Sequence[Point], 
     except Damaged as error:
         lost = lost_file(error.__cause__)
         for log in () if lost is None else logs(lost):
-            version = _older_with(log, points, lost)
+            version = None
+            # A topic of which nothing can be said is not that of the file.
+            with contextlib.suppress(LakelogError):
+                version = _older_with(log, points, lost)
             if version is not None:
                 raise files_removed(log.silver, version) from error
         raise
@@ -176,8 +179,11 @@ def _older_with(log: TopicLog, points: Sequence[Point], lost: str | None) -> int
             place = find(log, point)
         except NotFound:
             continue
-        rows = past.pinned(log.spark, log.silver, place.version) if place.copy is None else None
-        if rows is not None and lost in {unquote(shown(address)) for address in past.files(rows)}:
+        if place.copy is not None:
+            continue
+        with tables.door(log.silver):
+            files = past.files(past.pinned(log.spark, log.silver, place.version))
+        if lost in {unquote(shown(address)) for address in files}:
             found.append(newest if place.version is None else place.version)
     return found[0] if found and max(found) < newest else None
 
