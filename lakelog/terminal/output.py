@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 FORMATS = ("table", "json", "csv")
 # What is described fits a page where it is no terminal's.
 WIDTH, WIDEST = 100, 4000
-# What the others leave to the last column of such a table, or else all of them are folded.
-LAST = 20
+# What each column of such a table has at least.
+LEAST = 10
 
 
 def check_form(form: str) -> None:
@@ -121,12 +121,14 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, width: int =
     page = io.TextIOWrapper(io.BytesIO(), encoding=sys.stdout.encoding or "utf-8", errors=sys.stdout.errors, newline="\n")
     console = Console(file=page, force_terminal=seen, width=None if seen else width, highlight=False)
     shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    # Where a width is given, the last column is the one that gives way, as long as the others leave it anything.
-    others = [max(cell_len(cell(one)) for one in (name, *(row[index] for row in listed))) + 2 for index, name in enumerate(columns[:-1])]
-    rigid = width < WIDEST and sum(others) <= console.width - LAST
+    left = console.width - LEAST * len(columns) if width < WIDEST else 0
     for index, name in enumerate(columns):
+        # Where a width is given, the last columns are those that give way; none is cut off.
+        needed = max(cell_len(cell(one)) for one in (name, *(row[index] for row in listed))) + 2 - LEAST if left > 0 else 0
+        rigid = index < len(columns) - 1 and 0 < left >= needed
+        left -= needed if rigid else 0
         numbers = bool(listed) and all(isinstance(row[index], (int, float, Decimal, type(None))) for row in listed)
-        shown.add_column(Text(name), justify="right" if numbers else "left", overflow="fold", no_wrap=rigid and index < len(columns) - 1)
+        shown.add_column(Text(name), justify="right" if numbers else "left", overflow="fold", no_wrap=rigid)
     for row in listed:
         shown.add_row(*[Text(cell(value)) for value in row])
     console.print(shown)
