@@ -8,8 +8,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from lakelog.errors import InvalidRequest
-from lakelog.formats.texts import instant_of, spells, spells_number
-from lakelog.formats.variant import not_rounded
+from lakelog.formats.texts import has_more_places, instant_of, spells, spells_number
 from lakelog.model.config import did_you_mean
 from lakelog.model.records import first_problem, nullable
 
@@ -49,11 +48,12 @@ def fitted(column: Column, have: DataType, want: DataType | str, name: str, *, t
             return F.encode(column, "UTF-8"), None
         cast = instant_of(column) if target == "timestamp" else column.try_cast(want)
         unread = cast.isNull() | ~spells(column, target)
+        rounded = spells(column, target) & has_more_places(column, want.scale) if isinstance(want, DecimalType) else F.lit(False)
         if isinstance(want, DecimalType):
-            unread = unread | ~not_rounded(column, cast, want)
+            unread = unread | rounded
         elif target in ("float", "double"):
             unread = unread | ~spells_number(column, cast)
-        hint = F.when(F.lit(isinstance(want, DecimalType)) & cast.isNotNull(), ": it has more decimal places than that")
+        hint = F.when(rounded, ": it has more decimal places than that")
         hint = hint.when(
             F.lit(target in NUMBERS or isinstance(want, DecimalType)) & column.rlike(COMMA), ": write a decimal point, not a comma"
         )

@@ -22,10 +22,26 @@ NO_NUMBER = r"(?i)\A\s*(nan|[+-]?inf(inity)?)\s*\z"
 
 
 def spells(text: Column, kind: str) -> Column:
-    """Whether a text says all of a time of this type (``date``, ``timestamp``, ``timestamp_ntz``), and no more than that; true for other types."""
+    """Whether a text says all of a time of this type (``date``, ``timestamp``, ``timestamp_ntz``), and no more than that, or is the number that a
+    ``decimal(…)`` may be made of; true for other types."""
     from pyspark.sql import functions as F
 
+    if kind.startswith("decimal"):
+        return text.rlike(NUMBER)
     return text.rlike(TIMES[kind]) if kind in TIMES else F.lit(True)
+
+
+def has_more_places(text: Column, scale: int) -> Column:
+    """Whether a number's text has more decimal places than a DECIMAL of this scale, which would round it; zeros at its end are none."""
+    from pyspark.sql import functions as F
+
+    mantissa = F.regexp_replace(text, "(?i)e.*", "")
+    digits = F.regexp_replace(mantissa, "[^0-9]", "")
+    # Of a number with an exponent beyond an INT no DECIMAL is made.
+    exponent = F.coalesce(F.regexp_extract(text, r"(?i)e([+-]?\d+)", 1).try_cast("int"), F.lit(0))
+    zeros = F.length(F.regexp_extract(digits, "(0*)$", 1))
+    places = F.length(F.regexp_extract(mantissa, r"\.(\d*)", 1)) - zeros - exponent.cast("bigint")
+    return (zeros < F.length(digits)) & (places > scale)
 
 
 def spells_number(text: Column, value: Column) -> Column:

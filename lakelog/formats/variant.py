@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lakelog.formats.texts import TIMES, instant_of, is_finite, spells
+from lakelog.formats.texts import TIMES, has_more_places, instant_of, is_finite, spells
 from lakelog.model.records import MANY, ddl
 
 if TYPE_CHECKING:
@@ -102,7 +102,8 @@ def _problem(json: Column, kind: DataType, where: Column) -> Column:
         elements_by_name = F.try_variant_get(json, "$", "map<string,variant>")
         elements, inside = F.map_values(elements_by_name), kind.valueType
     elif isinstance(kind, DecimalType):
-        rounded = F.try_variant_get(json, "$", ddl(kind)).isNotNull() & (tag.startswith("DECIMAL") | (tag == "STRING"))
+        text = F.try_variant_get(json, "$", "string")
+        rounded = (tag.startswith("DECIMAL") | (tag == "STRING")) & spells(text, name) & has_more_places(text, kind.scale)
         return wrong(_fits(json, tag, kind), F.when(rounded, ": it has more decimal places than that").otherwise(""))
     else:
         return wrong(_fits(json, tag, kind))
@@ -168,7 +169,8 @@ def _fits(json: Column, tag: Column, kind: DataType) -> Column:
     if name in ("tinyint", "smallint", "int", "bigint"):
         return fits & (tag == "BIGINT")
     if isinstance(kind, DecimalType):
-        exact = not_rounded(F.try_variant_get(json, "$", "string"), value, kind)
+        text = F.try_variant_get(json, "$", "string")
+        exact = spells(text, name) & ~has_more_places(text, kind.scale)
         return fits & ((tag == "BIGINT") | ((tag.startswith("DECIMAL") | (tag == "STRING")) & exact))
     if name in ("double", "float"):
         number = (tag.startswith("DECIMAL") | tag.isin("BIGINT", "DOUBLE")) & is_finite(value)
@@ -178,15 +180,6 @@ def _fits(json: Column, tag: Column, kind: DataType) -> Column:
     if name in TIMES:
         return fits & (tag == "STRING") & spells(F.try_variant_get(json, "$", "string"), name)
     return fits & ((tag == "STRING") | F.lit(name.startswith("map")))
-
-
-def not_rounded(text: Column, value: Column, kind: DataType) -> Column:
-    """Whether a number's text has no more digits than the decimal that was made of it."""
-    from pyspark.sql import functions as F
-
-    scale: int = kind.scale  # type: ignore[attr-defined]
-    fraction = F.regexp_extract(text, r"\.([0-9]*?)0*$", 1)
-    return F.when(F.lower(text).contains("e"), text.try_cast("decimal(38,18)") == value).otherwise(F.length(fraction) <= scale)
 
 
 def headers_from_variant(json: Column) -> tuple[Column, Column]:

@@ -20,6 +20,7 @@ EXACT = [
     {"xs": [1, None, 3], "ss": [{"a": 1}, {}, None], "m": {"x": 1.5, "y": None}, "d": 12345678901234567890123456789, "e": 1.50},
     {"xs": [], "ss": [], "m": {}, "d": "12345678901234567890123456789012345678", "e": "1.2500e1", "f": "1.12345678901234567890"},
     {"xs": None, "ss": None, "m": None, "d": 10**20, "e": 3, "f": 0.5},
+    {"m": {"x": "0e-30"}, "d": "1e20", "e": " 12500.0E-3\t", "f": "1e-20"},
 ]
 WRONG = [
     ({"xs": [1, "x"]}, "value.xs[] should be int but is string"),
@@ -32,6 +33,11 @@ WRONG = [
     ({"d": 1.5}, "value.d should be decimal(38,0) but is decimal(2,1): it has more decimal places than that"),
     ({"e": "1.239"}, "value.e should be decimal(10,2) but is string: it has more decimal places than that"),
     ({"e": "1.2555e1"}, "value.e should be decimal(10,2) but is string: it has more decimal places than that"),
+    ({"e": "1.239 "}, "value.e should be decimal(10,2) but is string: it has more decimal places than that"),
+    ({"e": "1e-30"}, "value.e should be decimal(10,2) but is string: it has more decimal places than that"),
+    ({"f": "1e-21"}, "value.f should be decimal(30,20) but is string: it has more decimal places than that"),
+    ({"e": "１.２３９"}, "value.e should be decimal(10,2) but is string"),
+    ({"d": "1e38"}, "value.d should be decimal(38,0) but is string"),
     ({"e": "twelve"}, "value.e should be decimal(10,2) but is string"),
     ({"e": 123456789.1}, "value.e should be decimal(10,2) but is decimal(10,1)"),
     ({"f": "0.123456789012345678901"}, "value.f should be decimal(30,20) but is string: it has more decimal places than that"),
@@ -48,6 +54,7 @@ def test_values_go_in_and_out_as_they_are_or_not_at_all(lake: Lake, tmp_path: Pa
         {"xs": [], "ss": [], "m": {}, "d": Decimal("12345678901234567890123456789012345678"), "e": Decimal("12.50"),
          "f": Decimal("1.12345678901234567890")},
         {"xs": None, "ss": None, "m": None, "d": Decimal(10**20), "e": Decimal(3), "f": Decimal("0.5")},
+        {"xs": None, "ss": None, "m": {"x": Decimal(0)}, "d": Decimal(10**20), "e": Decimal("12.5"), "f": Decimal("1e-20")},
     ]  # fmt: skip
     before = versions(lake.root, "t")
     with pytest.raises(InvalidRecords) as caught:
