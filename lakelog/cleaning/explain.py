@@ -80,7 +80,8 @@ def explain(log: TopicLog, held: TopicLog, end: LogEnd, state: Progress, key: Na
         horizons = [row["horizon"] for row in mine if row["horizon"] is not None]
         horizon = horizons[0] if horizons else None
         place = _Place(log, logs[index], decisions[index], state.next[index], horizon)
-        records = [place.told(row, judged[row["offset"]]) for row in sorted(mine, key=lambda row: row["offset"])]
+        with tables.door(log.table):
+            records = [place.told(row, judged[row["offset"]]) for row in sorted(mine, key=lambda row: row["offset"])]
         current = next((row["s_offset"] for row in mine if row["s_offset"] is not None), None)
         found.append(ExplainedPartition(index, state.next[index], current, end.tails[index].state.cleaned, records))
     return Explained(log.name, key.shown, str(log.rule), log.rule != held.rule, found)
@@ -187,10 +188,11 @@ def what_if(log: TopicLog, held: TopicLog, end: LogEnd) -> WhatIf:
         ).collect()[0]  # fmt: skip
         first = both.filter(changed).orderBy("t_partition", "to_offset").limit(NAMED)
         named = frames.in_python(first).collect() if told["changed"] else []
+        keys = [plain(row["t_key"], log.types.key) for row in named]
     examples = [
-        {"partition": row["t_partition"], "key": plain(row["t_key"], log.types.key), "from_offset": row["from_offset"], "to_offset": row["to_offset"]}
-        for row in named
-    ]  # fmt: skip
+        {"partition": row["t_partition"], "key": key, "from_offset": row["from_offset"], "to_offset": row["to_offset"]}
+        for row, key in zip(named, keys, strict=True)
+    ]
     cleaned = _incomplete(end)
     return WhatIf(
         log.name, str(held.rule), str(log.rule), told["keys"], told["changed"], told["deleted"], told["live_again"], examples, cleaned

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lakelog.cleaning_results import Erased, Holder
 from lakelog.delta import past, table_properties, tables
 from lakelog.errors import Damaged, NotFound
-from lakelog.inputs.keys import NamedKey
+from lakelog.inputs.keys import NamedKey, literal
 from lakelog.latest import erased, silver
 from lakelog.latest.erased import digest_sql
 from lakelog.model.names import TableRef, quoted
@@ -203,7 +203,7 @@ def _is_edge(key: NamedKey, at: int) -> Column:
         for edge in EDGE_FIELDS:
             there = F.col(f"edges.{edge}.key{path}")
             if kind.simpleString() == "timestamp":
-                hit = hit | (F.date_trunc("millisecond", there) == F.date_trunc("millisecond", F.lit(value)))
+                hit = hit | (F.date_trunc("millisecond", there) == F.date_trunc("millisecond", literal(value, kind)))
                 continue
             hit = hit | (there == F.lit(value).cast(kind))
             if isinstance(value, str) and len(value) > CUT:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lakelog.delta.frames import in_python
 from lakelog.delta.statement import interpreted
 from lakelog.errors import InvalidRequest
 from lakelog.inputs.sources import requested
@@ -36,22 +37,25 @@ class NamedKey:
         from pyspark.sql.types import StructType
 
         if not isinstance(self.kind, StructType):
-            return F.col(column).eqNullSafe(_literal(self.value, self.kind))
+            return F.col(column).eqNullSafe(literal(self.value, self.kind))
         found = F.col(column).isNotNull()
         for index, one in enumerate(self.kind.fields):
-            found = found & F.col(column)[one.name].eqNullSafe(_literal(self.value[index], one.dataType))
+            found = found & F.col(column)[one.name].eqNullSafe(literal(self.value[index], one.dataType))
         return found
 
 
-def _literal(value: Any, kind: DataType) -> Column:
+def literal(value: Any, kind: DataType) -> Column:
+    """A value of a key, as `NamedKey.value` has it, as a column."""
     from pyspark.sql import functions as F
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import StructType, TimestampType
 
     if value is None:
         return F.lit(None).cast(kind)
     if isinstance(kind, StructType):
-        fields = [_literal(value[index], one.dataType).alias(one.name) for index, one in enumerate(kind.fields)]
+        fields = [literal(value[index], one.dataType).alias(one.name) for index, one in enumerate(kind.fields)]
         return F.struct(*fields).cast(kind)
+    if isinstance(kind, TimestampType):
+        return F.timestamp_micros(F.lit(value))
     return F.lit(value).cast(kind)
 
 
@@ -73,7 +77,7 @@ def named(spark: SparkSession, key: Any, kind: DataType) -> NamedKey:
         raise InvalidRequest("key=None: every record of a topic has a key.")
     rows = requested(spark, [{"key": key}], None, Types(kind, StringType())).rows
     with interpreted(spark):
-        row = rows.select("key", "problem", F.xxhash64("key").alias("hash")).collect()[0]
+        row = in_python(rows.select("key", "problem", F.xxhash64("key").alias("hash"))).collect()[0]
     if row["problem"] is not None:
         raise InvalidRequest(f"key={key!r}: {row['problem'].partition(chr(9))[2]}")
     return NamedKey(row["key"], kind, row["hash"])

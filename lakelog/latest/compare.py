@@ -165,9 +165,14 @@ def _lost(log: TopicLog) -> tuple[Column, Column, Column, Column]:
 
 def late_after_delete(log: TopicLog, rows: DataFrame) -> list[dict[str, Any]]:
     """The first records that were late after a delete, in the log's order, as `Compared` has them. Cost: one small Spark job over kept rows."""
+    from pyspark.sql import functions as F
+
     _, lost, no_version, forgotten = _lost(log)
     named = rows.filter(lost & ~no_version & forgotten).select("partition", "key", "offset", "old_offset").orderBy("partition", "offset")
-    return [
-        {"partition": row["partition"], "key": plain(row["key"], log.types.key), "offset": row["offset"], "lost_to": row["old_offset"]}
-        for row in frames.in_python(named.limit(NAMED)).collect()
-    ]
+    first = named.limit(NAMED)
+    try:
+        found = [(row, plain(row["key"], log.types.key)) for row in frames.in_python(first).collect()]
+    except (OverflowError, ValueError):
+        # A key with a date or time that Python does not know, as Spark writes it: it stops no merge.
+        found = [(row, row["key"]) for row in first.withColumn("key", F.col("key").cast("string")).collect()]
+    return [{"partition": row["partition"], "key": key, "offset": row["offset"], "lost_to": row["old_offset"]} for row, key in found]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from typing import Any
 
 import pytest
@@ -134,3 +135,43 @@ def test_what_another_rule_would_change_is_what_it_changes(lake: Lake) -> None:
         assert (one["from_offset"], one["to_offset"]) == (before[place][0], after[place][0])
     assert topic.what_if({"compaction.strategy": "offset"}).changed == len(changed)
     assert topic.what_if({"compaction.strategy": "timestamp"}).changed == 0
+
+
+def test_times_that_python_does_not_know_stop_no_merge(lake: Lake, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The year 10000, and the first days of year 1 where the machine's zone is behind UTC."""
+    config = {"compaction.strategy": "timestamp", "delete.retention.ms": 0}
+    topic = lake.create_topic("t", key="TIMESTAMP", value="z TIMESTAMP", config=config)
+    beyond, struct = "timestamp_micros(253402300800000000)", "CAST(named_struct('z', {}) AS STRUCT<z: TIMESTAMP>)"
+
+    def append(*records: tuple[str, str, int]) -> None:
+        rows = [
+            f"SELECT {key} AS key, {struct.format(value)} AS value, {value == 'NULL'} AS tombstone, timestamp_millis({at}) AS timestamp"
+            for key, value, at in records
+        ]
+        topic.append(lake.spark.sql(" UNION ALL ".join(rows)))
+
+    append(
+        (beyond, "NULL", 3),
+        ("TIMESTAMP '0001-01-02 00:00:00Z'", "TIMESTAMP '2026-01-01 00:00:00Z'", 1),
+        ("TIMESTAMP '0001-01-03 00:00:00Z'", beyond, 1),
+    )
+    topic.roll()
+    for _ in range(2):
+        topic.clean(force=True)
+        clock.tick(86_400_000)
+    append((beyond, beyond, 2))
+    merged = topic.merge()
+    assert merged.late_after_delete == 1 and [one["key"] for one in merged.late_after_delete_examples] == ["+10000-01-01 00:00:00"]
+    outside = "lies outside of the years 1 to 9999"
+    with pytest.raises(InvalidRequest, match=outside):
+        topic.what_if({"compaction.strategy": "offset"})
+    with pytest.raises(InvalidRequest, match=outside):
+        topic.explain("0001-01-03T00:00:00Z")
+    try:
+        monkeypatch.setenv("TZ", "America/Los_Angeles")
+        time.tzset()
+        told = topic.explain("0001-01-02T00:00:00Z")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert (told.key, [one.value for one in told.partitions[0].records]) == ("0001-01-02T00:00:00Z", [{"z": "2026-01-01T00:00:00Z"}])
