@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, cast
 
 from lakelog.delta import past
 from lakelog.delta.statement import during
-from lakelog.errors import InvalidRequest, NotFound, TopicNotFound
+from lakelog.errors import InvalidRequest, LakelogError, NotFound, TopicNotFound
 from lakelog.lake.lake_topics import LakeTopics
 from lakelog.lake.query import query as checked_query
 from lakelog.latest import views
@@ -52,15 +52,19 @@ class LakeQueries(LakeTopics):
             raise InvalidRequest(f"engine={engine!r}: must be one of spark, duckdb.")
         if self._session is None:
             raise needs_spark("lake.sql, but with engine='duckdb',", self.root)
+        query = checked_query(self.spark, query)
+        return views.with_computed(lambda also: self._answer(query, at, also))
+
+    def _answer(self, query: str, at: At, also: Set[str]) -> DataFrame:
+        """The rows of a query that Spark can ask; ``also``: views whose names it computes."""
         from pyspark.errors import AnalysisException
 
-        query = checked_query(self.spark, query)
         known: dict[str, str] = {}
         existing: list[str] = []
         lacking: NotFound | None = None
         gone: str | None = None
         for name in self.topics():
-            named = views.named(name, query)
+            named = views.named(name, query, also)
             if not named:
                 existing += views.names(name)
                 continue
@@ -103,11 +107,15 @@ class LakeQueries(LakeTopics):
             yield
 
     def _beside(self, path: str) -> Iterator[TopicLog]:
-        """The topics that a file may belong to: those whose names its path holds, under a catalog, which has paths of its own, every topic."""
+        """The topics that a file may belong to: by its path; under a catalog, which has paths of its own, all of them."""
         for name in self.topics():
-            if name in path or "/" not in self.root:
-                with suppress(TopicNotFound):
-                    yield self._topic(name).log
+            if f"/{name}/silver/" in path or "/" not in self.root:
+                log = None
+                # Of a topic that cannot be opened nothing was read.
+                with suppress(LakelogError):
+                    log = self._topic(name).log
+                if log is not None:
+                    yield log
 
     def _listed_native(self, name: str) -> NativeTopic:
         """A topic that is listed, opened without Spark."""

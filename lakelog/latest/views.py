@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import TYPE_CHECKING, TypeVar
 
 from lakelog.delta import tables
 from lakelog.errors import NotFound
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
+Rows = TypeVar("Rows")
+
 DESCRIBED = re.compile(r"\s*DESC(?:RIBE)?(?:\s+TABLE)?(?:\s+EXTENDED)?\s+(`?\w+`?)\s*;?\s*", re.IGNORECASE)
-# What takes a name that is computed: of Spark, and of DuckDB.
-COMPUTED = re.compile(r"\b(?:IDENTIFIER|query_table|query)\s*\(", re.IGNORECASE)
 SPACE = r"(?:\s|--[^\n]*\n|/\*.*?\*/)*"
 END = re.compile(r";(?:\s|--[^\n]*|/\*.*?\*/)*\Z", re.DOTALL)
 QUERY = re.compile(
@@ -82,10 +82,12 @@ def statements(topic: str, schema: str, silver: TableRef, bronze: TableRef, type
     return [f"CREATE OR REPLACE VIEW {schema_sql(schema)}.{quoted(name)} AS {select}" for name, select in found.items()]
 
 
-def named(topic: str, query: str) -> list[str]:
-    """Those of a topic's views that a query may read: their names stand in it as words. Where one is computed, all of a topic that is named."""
-    found = [view for view in names(topic) if re.search(rf"(?i)(?<!\w){view}(?!\w)", query)]
-    return list(names(topic)) if found and COMPUTED.search(query) else found
+def named(topic: str, query: str, also: Set[str] = frozenset()) -> list[str]:
+    """Those of a topic's views that a query may read: their names stand in it as words.
+
+    ``also``: views whose names it computes (``IDENTIFIER``, ``query_table``), as `with_computed` finds them.
+    """
+    return [view for view in names(topic) if view in also or re.search(rf"(?i)(?<!\w){view}(?!\w)", query)]
 
 
 def over(known: Mapping[str, str], query: str) -> str:
@@ -126,9 +128,32 @@ def names(topic: str) -> tuple[str, str, str]:
 
 def unknown(said: str, existing: Sequence[str]) -> NotFound:
     """The refusal of a query for a table or view that is not there, by what Spark or DuckDB says of it; the views there are are listed."""
-    named = re.search(r"name (\S+) does not exist|`(?:\w+`\.`)*(\w+)`", said)
-    hint = did_you_mean((named[1] or named[2]).strip('"'), existing) if named else ""
+    found = _unknown(said)
+    hint = did_you_mean(found, existing) if found else ""
     return NotFound(f"{said}{hint} Views: {', '.join(existing) or 'none'}.", name="UNKNOWN_TABLE", existing=list(existing))
+
+
+def _unknown(said: str) -> str:
+    """The name of the table or view that is not there, by what Spark or DuckDB says of it; empty where it says none."""
+    found = re.search(r"name (\S+) does not exist|`(?:\w+`\.`)*(\w+)`", said)
+    return (found[1] or found[2]).strip('"') if found else ""
+
+
+def with_computed(answer: Callable[[Set[str]], Rows]) -> Rows:
+    """What a query is answered, given the views whose names it computes: it is asked again with each that `unknown` said to be missing and is there.
+
+    Args:
+        answer: asks the query with such views (`named`).
+    """
+    also: frozenset[str] = frozenset()
+    while True:
+        try:
+            return answer(also)
+        except NotFound as error:
+            name = _unknown(str(error)).lower() if error.name == "UNKNOWN_TABLE" else ""
+            if name in also or name not in error.details.get("existing", ()):
+                raise
+            also |= {name}
 
 
 def drop(spark: SparkSession, topic: str, schema: str) -> None:

@@ -137,10 +137,19 @@ def _is_there(ref: TableRef) -> bool:
     return True
 
 
-def _is_older(ref: TableRef, version: int) -> bool:
-    """Whether there is a newer version, which may do without files of this one."""
+def _is_older(ref: TableRef, version: int, said: str) -> bool:
+    """Whether there is a newer version, which does without the file of this one that is missing by what delta-rs says."""
+    found = LOST.search(said)
     with contextlib.suppress(LakelogError, OSError):
-        return version < int(opened(ref, None).version())
+        newest = opened(ref, None)
+        if version >= int(newest.version()):
+            return False
+        file = _within(ref, found[0]) if found else ""
+        if file not in {_within(ref, one) for one in newest.file_uris()}:
+            return True
+        path = local_path(ref.path or "")
+        # A deletion vector of that file is what is missing, and the newest version has another one.
+        return path is not None and os.path.exists(os.path.join(path, file))
     return False
 
 
@@ -170,7 +179,7 @@ def _translated(error: Exception, ref: TableRef, at: int | None) -> LakelogError
     if NO_TEXT.search(str(error)) or (isinstance(error, DeltaError) and BEYOND.search(first) and not MISSING.search(first)):
         return _unsupported(ref, first)
     if isinstance(error, (DeltaError, OSError, ValueError)) or type(error).__module__.startswith(("deltalake", "pyarrow", "_internal")):
-        if at is not None and MISSING.search(str(error)) and _is_older(ref, at):
+        if at is not None and MISSING.search(str(error)) and _is_older(ref, at, str(error)):
             return files_removed(ref, at)
         return damaged(ref, _lost_file(ref, str(error)) or first)
     return None

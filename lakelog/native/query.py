@@ -63,20 +63,29 @@ def ask(topics: Sequence[str], opened: Callable[[str], NativeTopic], query: str,
             (SNAPSHOT_NOT_FOUND).
         Damaged: it names a topic whose latest table is not as lakelog left it.
     """
+    return views.with_computed(lambda also: _ask(topics, opened, query, at, also))
+
+
+def _ask(topics: Sequence[str], opened: Callable[[str], NativeTopic], query: str, at: At, also: Set[str]) -> Rows:
+    """As `ask`; ``also``: views whose names the query computes."""
     known = connection()
     _, word = begun(query)
     own = _of_duckdb(known) if word in TELLING else frozenset()
     existing: list[str] = []
     found, lacking, gone = False, None, None
     for name in topics:
-        said = views.named(name, query)
-        topic = None
+        said = views.named(name, query, also)
         try:
             if said or word in TELLING:
                 topic = opened(name)
-            if said and topic is not None:
-                register(known, topic, at, said, empty=word in TELLING, behind=own.difference(said))
-                found = True
+                if said:
+                    register(known, topic, at, said, empty=word in TELLING, behind=own.difference(said))
+                    found = True
+                if word in TELLING:
+                    rest = [view for view in views.names(name) if view not in said]
+                    # What the query does not name stops nothing.
+                    with contextlib.suppress(NotFound, Damaged, InvalidConfig, NotReady):
+                        register(known, topic, at, rest, empty=True, behind=own)
         except TopicNotFound as error:
             # A topic whose deletion was cut off is still listed.
             gone = error if said else gone
@@ -91,11 +100,6 @@ def ask(topics: Sequence[str], opened: Callable[[str], NativeTopic], query: str,
                 raise
             continue
         existing += views.names(name)
-        if word in TELLING and topic is not None:
-            rest = [view for view in views.names(name) if view not in said]
-            # What the query does not name stops nothing.
-            with contextlib.suppress(NotFound, Damaged, InvalidConfig, NotReady):
-                register(known, topic, at, rest, empty=True, behind=own)
     if lacking is not None and not found:
         raise lacking
     if own:

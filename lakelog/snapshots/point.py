@@ -153,14 +153,16 @@ def reading(logs: Callable[[str], Iterable[TopicLog]], points: Sequence[Point], 
     Raises:
         NotFound: in place of `Damaged`: files of an older version were removed (SNAPSHOT_NOT_FOUND).
 
-    Cost: none; where a file is missing, Delta's lists of the versions' files.
+    Cost: none; where a file is missing, Delta's lists of the versions' files, and a look into that file where the newest version has it too.
     """
     try:
         with tables.door(table):
             yield
     except Damaged as error:
         lost = lost_file(error.__cause__)
-        for log in () if lost is None else logs(lost):
+        if lost is None:
+            raise
+        for log in logs(lost):
             version = None
             # A topic of which nothing can be said is not that of the file.
             with contextlib.suppress(LakelogError):
@@ -170,22 +172,41 @@ def reading(logs: Callable[[str], Iterable[TopicLog]], points: Sequence[Point], 
         raise
 
 
-def _older_with(log: TopicLog, points: Sequence[Point], lost: str | None) -> int | None:
-    """The older version of silver, of those at some points, that a file belongs to; None where none does, or the newest of them is not older."""
+def _older_with(log: TopicLog, points: Sequence[Point], lost: str) -> int | None:
+    """The older version of silver, of those at some points, that needs a file, or a deletion vector of it, without which the newest version can be
+    read; None where there is none."""
     newest = tables.newest_version(log.spark, log.silver)
-    found: list[int] = []
     for point in points:
         try:
             place = find(log, point)
         except NotFound:
             continue
-        if place.copy is not None:
+        if place.copy is not None or place.version is None or place.version >= newest:
             continue
         with tables.door(log.silver):
-            files = past.files(past.pinned(log.spark, log.silver, place.version))
-        if lost in {unquote(shown(address)) for address in files}:
-            found.append(newest if place.version is None else place.version)
-    return found[0] if found and max(found) < newest else None
+            needs = lost in _files(past.pinned(log.spark, log.silver, place.version))
+        if needs:
+            return place.version if _is_read_without(log, lost) else None
+    return None
+
+
+def _files(rows: DataFrame) -> set[str]:
+    """The files of a version by their paths, as `lost_file` gives one."""
+    return {unquote(shown(address)) for address in past.files(rows)}
+
+
+def _is_read_without(log: TopicLog, lost: str) -> bool:
+    """Whether the newest version of silver can be read where something of a file is missing: it has the file no more, or another deletion vector."""
+    from pyspark.sql import functions as F
+
+    with tables.door(log.silver):
+        rows = tables.read(log.spark, log.silver)
+        if lost not in _files(rows):
+            return True
+    with contextlib.suppress(Damaged), tables.door(log.silver):
+        rows.filter(F.col("_metadata.file_name") == os.path.basename(lost)).agg(F.max(F.xxhash64("key"))).collect()
+        return True
+    return False
 
 
 def holds(log: TopicLog, entry: Entry, condition: str) -> bool:

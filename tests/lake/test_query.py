@@ -30,6 +30,7 @@ QUERIES = [
     "DESC orders;",
     "EXPLAIN SELECT key FROM orders",
     "SELECT key FROM IDENTIFIER('orders' || '_log')",
+    "WITH a AS (SELECT * FROM IDENTIFIER('orders_' || 'log')) SELECT a.key FROM a JOIN IDENTIFIER('ord' || 'ers') o ON a.key = o.key",
     "EXPLAIN EXTENDED /* all of it */ SELECT key FROM orders;",
 ]
 # The silver table of the topic stands for {silver}.

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from lakelog import Damaged, Lake, NotFound
+from lakelog import Damaged, Lake, NotFound, Topic
 from tests.conftest import Answer, Clock
 from tests.native.damages import data_files
 
@@ -114,3 +114,57 @@ def test_a_version_whose_files_are_gone_is_not_found_by_either_engine(
         for engine in ("spark", "duckdb"):
             answer = cli([*root, "sql", "--engine", engine, query])
             assert answer.code == 0, (query, engine, answer)
+
+
+def test_what_the_newest_version_needs_as_well_is_damage_at_every_point(lake: Lake, cli: Callable[..., Answer]) -> None:
+    topic = lake.create_topic("orders", key="STRING", value="STRING")
+    topic.append([{"key": "a", "value": "1"}])
+    older = topic.merge().version
+    topic.append([{"key": "b", "value": "1"}])
+    topic.merge()
+    (lost,) = [file for file in data_files(Path(lake.root, "orders", "silver")) if is_of(topic, file, older)]
+    lost.unlink()
+    asked = [["latest", "orders", "--at", str(older)], ["sql", "--at", str(older), "SELECT * FROM orders"]]
+    commands = [[*one, "--engine", engine] for one in asked for engine in ("spark", "native" if one[0] == "latest" else "duckdb")]
+    for command in (*commands, ["snapshot", "diff", "orders", str(older), "now"], ["snapshot", "diff", "orders", str(older), str(older)]):
+        answer = cli(["--root", lake.root, *command])
+        assert (answer.code, f"{lost.name} is missing" in answer.err) == (70, True), (command, answer)
+
+
+def is_of(topic: Topic, file: Path, version: int) -> bool:
+    """Whether a data file of records, below a folder of a bucket of them, belongs to a version of silver and the newest one."""
+    rows = [topic.spark.sql(f"SELECT * FROM {topic.silver.sql()}{at} WHERE bucket > -1") for at in (f" VERSION AS OF {version}", "")]
+    return all(file.name in {address.rsplit("/", 1)[-1] for address in one.inputFiles()} for one in rows)
+
+
+def test_a_deletion_vector_that_only_an_older_version_needs_is_no_damage(lake: Lake, cli: Callable[..., Answer]) -> None:
+    """Spark names the data file, which is there."""
+    topic = lake.create_topic("orders", key="STRING", value="STRING", config={"deletion.vectors": True})
+    topic.append([{"key": str(number), "value": "1"} for number in range(500)])
+    topic.merge()
+    silver = Path(lake.root, "orders", "silver")
+    vectors, versions = [], []
+    for key in "567":
+        topic.append([{"key": key, "value": "2"}])
+        versions.append(topic.merge().version)
+        topic.snapshot(f"with{key}")
+        vectors.append(set(silver.rglob("*.bin")))
+    gone = vectors[0] - (vectors[-1] - vectors[0])
+    assert gone and vectors[-1] - vectors[1]
+    for file in gone:
+        file.unlink()
+    older = versions[0]
+    for command in (
+        ["latest", "orders", "--at", str(older), "--engine", "spark"], ["latest", "orders", "--at", str(older)],
+        ["snapshot", "diff", "orders", str(older), "now"], ["snapshot", "diff", "orders", str(older), str(versions[1])],
+    ):  # fmt: skip
+        answer = cli(["--root", lake.root, *command])
+        assert (answer.code, f"files of version {older} were removed" in answer.err) == (5, True), (command, answer)
+    for command in (["latest", "orders", "--engine", "spark"], ["snapshot", "diff", "orders", str(versions[1]), "now"]):
+        assert cli(["--root", lake.root, *command]).code == 0
+
+    # What cannot be said of another topic, whose name is part of this one's, stands in the way of nothing.
+    other = lake.create_topic("order", key="STRING", value="STRING")
+    lake.spark.sql(f"ALTER TABLE {other.bronze.sql()} SET TBLPROPERTIES ('lakelog.format' = '99')")
+    answer = cli(["--root", lake.root, "sql", "--engine", "spark", "--at", "with5", "SELECT count(key) AS n FROM orders"])
+    assert (answer.code, f"files of version {older} were removed" in answer.err) == (5, True), answer

@@ -80,6 +80,15 @@ def test_a_file_that_is_missing_is_damage_of_the_newest_version_alone(table: Tab
             Table(table, newest).records("SELECT n FROM t")
 
 
+def test_a_file_that_the_newest_version_needs_as_well_is_damage_of_the_older_ones(table: TableRef) -> None:
+    write_deltalake(table.path or "", pyarrow.table({"n": [3]}), mode="append")
+    for file in data_files(Path(table.path or "")):
+        file.unlink()
+    for at, wrong in ((1, NotFound), (2, Damaged)):
+        with pytest.raises(wrong, match="files of version 1 were removed" if at == 1 else "is missing"):
+            Table(table, at).records("SELECT n FROM t")
+
+
 def test_a_version_whose_commit_file_is_gone_is_read_from_its_checkpoint(table: TableRef) -> None:
     DeltaTable(table.path or "", version=1).create_checkpoint()
     for version in (0, 1):

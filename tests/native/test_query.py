@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from lakelog import InvalidRequest
+from lakelog import InvalidRequest, NotFound
 from lakelog.native.query import ask
 from lakelog.native.rows import Rows
 
@@ -108,8 +108,11 @@ def test_show_lists_the_views_of_a_topic_whose_name_the_statement_holds() -> Non
 
 def test_views_whose_names_are_computed_are_known() -> None:
     topic = SimpleNamespace(views_of=lambda names, at: {one: asked(f"SELECT '{one}' AS name") for one in names})
-    found = ask(("orders",), lambda _: topic, "SELECT * FROM query_table('orders' || '_log')", None)
-    assert [row["name"] for row in found.collect()] == ["orders_log"]
+    for table in ("query_table('orders' || '_log')", "query_table('ord' || 'ers_log')", "query('FROM orders' || '_log')"):
+        found = ask(("orders",), lambda _: topic, f"SELECT o.name, p.name AS other FROM {table} o, query_table('Or' || 'ders') p", None)
+        assert [row.asDict() for row in found.collect()] == [{"name": "orders_log", "other": "orders"}], table
+    with pytest.raises(NotFound, match="Did you mean orders_log"):
+        ask(("orders",), lambda _: topic, "SELECT * FROM query_table('orders' || '_lok')", None)
 
 
 @pytest.mark.parametrize("text", QUERIES)
