@@ -64,10 +64,15 @@ def check_root(root: str) -> None:
         raise InvalidRequest(
             f"{root!r} is no root: a path holds a / (./lake, /data/lake, s3a://…), a catalog schema is a name like main.lakelog."
         )
-    if re.match(r"file:(?!///|/(?!/))", root):
-        path = re.sub(r"^file:(//[^/]*)?", "", root)
+    if re.match(r"(?i)file:(?!///|/(?!/))", root):
+        path = root[len("file:") :]
+        if path.startswith("//"):
+            # Behind it stands a host, where the first of the folders may have been meant.
+            path = re.sub(r"^/localhost(?=/)", "", path[1:])
+            path = path[1:] if path.startswith(("/.", "/~")) else path
+        out = f" Or leave file: out: {path}." if "/" in path[1:] or root.startswith("file://localhost/") else ""
         raise InvalidRequest(
-            f"{root!r} is no root: behind file: stands a whole path of this machine, file:/data/lake or file:///data/lake. Or leave file: out: {path}."
+            f"{root!r} is no root: behind file: stands a whole path of this machine, file:/data/lake or file:///data/lake.{out}"
         )
 
 
