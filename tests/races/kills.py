@@ -111,7 +111,7 @@ def files(folder: Path, sign: str) -> set[str]:
 
 
 def killed(
-    spark: SparkSession, folder: Path, operations: list[str], *, every: bool = False, sign: str = "", share: float = 0.5
+    spark: SparkSession, folder: Path, operations: list[str], *, steps: str = "middle", sign: str = "", share: float = 0.5
 ) -> list[tuple[str, int, int]]:
     """Let a process stand at the steps of operations, let one run of each go on, and kill it; gives operation, step and steps of each run.
 
@@ -119,12 +119,12 @@ def killed(
         spark: of this process, which makes the templates.
         folder: for the lakes.
         operations: their names.
-        every: stop at every step, in place of the middle one.
+        steps: where to stop, ``every`` one, a ``sample`` (the last, and one of the others, another one for each operation), or in the ``middle``.
         sign: the moment: files whose names end so have come, or gone, …
         share: … in so large a share of the lakes in which a run goes on.
     """
     plan = {
-        "folder": str(folder / "copies"), "operations": operations, "every": every,
+        "folder": str(folder / "copies"), "operations": operations, "steps": steps,
         "templates": templates(spark, folder, {OPERATIONS[name].template for name in operations}),
     }  # fmt: skip
     (folder / "copies").mkdir()
@@ -161,14 +161,8 @@ def gone_on(spark: SparkSession, folder: Path, run: tuple[str, int, int]) -> str
 
 
 def wrong_after(spark: SparkSession, folder: Path, group: str, *, sample: bool) -> list[str]:
-    """Kill the operations of a group at every step, let other processes go on (``sample``: from three steps of each); what is wrong then."""
-    runs = killed(spark, folder, GROUPS[group], every=True)
+    """Kill the operations of a group at every step (``sample``: at three of each), let other processes go on; what is wrong then."""
+    runs = killed(spark, folder, GROUPS[group], steps="sample" if sample else "every")
     steps = {name: count for name, _, count in runs}
     few = [f"{name}: {count} steps were seen" for name, count in steps.items() if count < LEAST.get(name, 1)]
-    chosen = [run for run in runs if not sample or _sampled(*run)]
-    return few + [wrong for run in chosen if (wrong := gone_on(spark, folder, run))]
-
-
-def _sampled(name: str, step: int, steps: int) -> bool:
-    """The last step, the run that went on, and one of the others, another one for each operation."""
-    return step in (GOING_ON, steps, 1 + len(name) % max(1, steps - 1))
+    return few + [wrong for run in runs if (wrong := gone_on(spark, folder, run))]

@@ -5,8 +5,8 @@ lake, which tells how many steps it has. Then it is run again for each of them, 
 that step: also just after the one before.
 A last run of each waits in the middle until standard input says ``go``, and goes on while the process is killed.
 
-The plan: ``folder`` of the copies, ``templates`` (name to folder), ``operations`` (their names), and whether ``every`` step is wanted or
-the middle one alone. The answer: one line with [operation, step, how many steps it has] of each run, step 0 for the one that goes on.
+The plan: ``folder`` of the copies, ``templates`` (name to folder), ``operations`` (their names), and at which ``steps`` to stop (kills.py).
+The answer: one line with [operation, step, how many steps it has] of each run, step 0 for the one that goes on.
 """
 
 from __future__ import annotations
@@ -91,6 +91,13 @@ def _after_a_step(function: Any) -> Any:
     return stepping
 
 
+def _chosen(which: str, name: str, steps: int) -> list[int]:
+    """The steps to stop before, of so many."""
+    if which == "every":
+        return list(range(1, steps + 1))
+    return [(steps + 1) // 2] if which == "middle" else sorted({1 + len(name) % max(1, steps - 1), steps})
+
+
 def main() -> None:
     plan = json.loads(sys.argv[1])
     spark = local_session("victim", master="local[2]", memory="2g", config=QUICK_SPARK)
@@ -106,11 +113,11 @@ def main() -> None:
     for name in plan["operations"]:
         traced = Run(spark, plan, name, 99, None)
         middle = (traced.steps + 1) // 2
-        for step in range(1, traced.steps + 1) if plan["every"] else [middle]:
+        for step in _chosen(plan["steps"], name, traced.steps):
             Run(spark, plan, name, step, step)
             runs.append([name, step, traced.steps])
         going.append(Run(spark, plan, name, 0, middle))
-        runs += [[name, 0, traced.steps], [name, 99, traced.steps]]
+        runs += [[name, label, traced.steps] for label in ([0, 99] if plan["steps"] == "every" else [0])]
     sys.stdout.write(json.dumps(runs) + "\n")
     sys.stdout.flush()
     sys.stdin.readline()
