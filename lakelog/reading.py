@@ -13,6 +13,7 @@ from lakelog.errors import InvalidRequest
 from lakelog.latest.verify import Snapshots
 from lakelog.log import bronze
 from lakelog.log.tail import LogEnd, log_end
+from lakelog.model.json_values import EPOCH
 from lakelog.model.names import absolute_root
 from lakelog.model.ordering import OrderingRule
 from lakelog.model.point_in_time import moment
@@ -232,7 +233,7 @@ class LogReading(ABC):
         if not isinstance(when, datetime.datetime):
             raise InvalidRequest(f"offset_for({at!r}): give a time like 2026-05-06T12:00:00.")
         end = self._now()
-        ms = (when - datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)) // datetime.timedelta(milliseconds=1)
+        ms = (when - EPOCH) // datetime.timedelta(milliseconds=1)
         return Position(read.offset_for(self.log, end, ms), end.epoch, self.log.uuid)
 
     def export(self, directory: str | os.PathLike[str], snapshot: Point = None) -> Exported:

@@ -11,11 +11,10 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from lakelog.errors import InvalidRecords, InvalidRequest
+from lakelog.model.json_values import EPOCH
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
-
-EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 
 
 def require_names_of_text(kind: DataType, where: str) -> None:

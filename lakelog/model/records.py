@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakelog.errors import InvalidConfig
+from lakelog.model.json_values import EPOCH
 from lakelog.model.names import quoted
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def instant(ms: int, any_row: str) -> Column:
 
 def as_datetime(ms: int) -> datetime.datetime:
     """A time in milliseconds since 1970 as a datetime in UTC."""
-    return datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc) + datetime.timedelta(milliseconds=ms)
+    return EPOCH + datetime.timedelta(milliseconds=ms)
 
 
 def zero(any_row: str) -> Column:

@@ -14,6 +14,7 @@ from urllib.parse import unquote
 from lakelog.delta.commit_file import parameters_of
 from lakelog.errors import NotFound, NotReady
 from lakelog.model import kinds
+from lakelog.model.json_values import EPOCH
 from lakelog.model.kinds import Kind
 from lakelog.model.names import TableRef, local_path
 from lakelog.native import commits
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 # Whether a table's commits keep their own times, and from which version on, where it is not the first one.
 KEEPS_TIMES, KEPT_FROM = "delta.enableInCommitTimestamps", "delta.inCommitTimestampEnablementVersion"
-EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 # How times of 96 bits are read, which Spark writes by default: an OPTIMIZE by hand, say. As nanoseconds, DataFusion's way, 64 bits overflow in
 # silence before 1677 and after 2262.
 MICROSECONDS = "SET datafusion.execution.parquet.coerce_int96 = 'us'"

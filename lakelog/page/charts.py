@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakelog.errors import NotReady
-from lakelog.page.growth import EPOCH, Series
+from lakelog.model.json_values import EPOCH
+from lakelog.page.growth import Series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

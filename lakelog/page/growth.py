@@ -6,11 +6,11 @@ import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lakelog.model.json_values import EPOCH
 from lakelog.page.table_reader import Commit
 
 # A series: (when, how much), oldest first.
 Series = list[tuple[datetime.datetime, float]]
-EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 # By operation, Delta's figures of the octets that came and went.
 CAME = ("numOutputBytes", "numTargetBytesAdded", "numAddedBytes", "restoredFilesSize")
 WENT = ("numTargetBytesRemoved", "numRemovedBytes", "removedFilesSize")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakelog.delta import frames, past, tables
+from lakelog.delta import frames, past
 from lakelog.delta.statement import writing
 from lakelog.errors import Conflict, InvalidRequest, OffsetOutOfRange
 from lakelog.latest import erased, evolution, merge, silver
@@ -58,12 +58,11 @@ def export(log: TopicLog, directory: str, place: SnapshotPlace, held: Progress, 
     root = directory.rstrip("/")
     # A version from before a key was erased holds it still.
     rows, records = erased.without(silver.with_remembered(log, stored), log.uuid, gone), _tail(log, place, end)
-    with tables.door(log.name):
-        with writing(log.spark):
-            rows.write.mode("overwrite").parquet(f"{root}/{SILVER}")
-            records.write.mode("overwrite").parquet(f"{root}/{LOG}")
-        written = log.spark.read.schema(rows.schema).parquet(f"{root}/{SILVER}")
-        counts = (written.filter("control IS NULL").count(), records.filter("control IS NULL").count())
+    with writing(log.spark):
+        rows.write.mode("overwrite").parquet(f"{root}/{SILVER}")
+        records.write.mode("overwrite").parquet(f"{root}/{LOG}")
+    written = log.spark.read.schema(rows.schema).parquet(f"{root}/{SILVER}")
+    counts = (written.filter("control IS NULL").count(), records.filter("control IS NULL").count())
     settings = {one.name: _text(one.value) for one in log.config.effective() if one.origin != "default"}
     states = {
         str(index): {

@@ -53,8 +53,8 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "small_table", "past",
     ),
     "model": (
-        "names", "config", "kinds", "queries", "records", "row_rules", "ordering", "topic_log", "expectations", "log_state",
-        "segments", "mirroring", "steps", "snapshot_id", "point_in_time", "widening", "positions", "json_values",
+        "names", "config", "kinds", "queries", "json_values", "records", "row_rules", "ordering", "topic_log", "expectations", "log_state",
+        "segments", "mirroring", "steps", "snapshot_id", "point_in_time", "widening", "positions",
     ),
     "ground": ("errors", "results", "status_results", "reader_results", "quality_results", "cleaning_results", "running_results"),
 }  # fmt: skip

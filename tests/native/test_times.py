@@ -29,13 +29,12 @@ NESTED = "z TIMESTAMP, r ARRAY<TIMESTAMP>, g MAP<STRING, TIMESTAMP>, e STRUCT<u:
 
 
 def test_times_of_96_bits_are_read_as_they_are(tmp_path: Path) -> None:
-    times = TIMES
     kind = pyarrow.timestamp("us", "UTC")
     within = pyarrow.struct([("u", pyarrow.list_(pyarrow.struct([("w", kind)])))])
     rows = pyarrow.table({
-        "z": pyarrow.array(times, kind), "r": pyarrow.array([[one, None] for one in times], pyarrow.list_(kind)),
-        "g": pyarrow.array([[(one, one)] for one in times], pyarrow.map_(kind, kind)),
-        "e": pyarrow.array([{"u": [{"w": one}]} for one in times], within),
+        "z": pyarrow.array(TIMES, kind), "r": pyarrow.array([[one, None] for one in TIMES], pyarrow.list_(kind)),
+        "g": pyarrow.array([[(one, one)] for one in TIMES], pyarrow.map_(kind, kind)),
+        "e": pyarrow.array([{"u": [{"w": one}]} for one in TIMES], within),
     })  # fmt: skip
     write_deltalake(str(tmp_path / "t"), rows)
     (file,) = data_files(tmp_path / "t")
