@@ -158,7 +158,7 @@ def test_a_log_that_was_cleaned_beyond_the_exported_snapshot_is_whole_in_an_impo
 @pytest.mark.long
 def test_a_deleted_key_whose_tombstone_is_gone_stays_deleted_in_an_import(lake: Lake, clock: Clock, tmp_path: Path) -> None:
     """What silver remembers of it is in the export; one of before that has no such column, and can be imported too."""
-    topic = without_tombstone(lake, clock)
+    topic = without_tombstone(lake)
     exported = topic.export(tmp_path / "out")
     assert exported.rows == 2
     imported = lake.import_topic(tmp_path / "out", name="u")

@@ -11,11 +11,13 @@ from lakelog import Damaged, LogIncomplete, OffsetOutOfRange
 from lakelog.delta.tables import newest_version
 from tests.snapshots.test_repaired import back, intent_of, truncated, version_of
 from tests.snapshots.test_snapshots import live, put
+from tests.templates import made_once
 
 if TYPE_CHECKING:
     from lakelog import Lake, Topic
 
 
+@made_once
 def with_later(lake: Lake) -> Topic:
     """A topic whose log begins at offset 2, with the snapshots s, which ends there, and later, which ends at 4 and holds d."""
     orders = truncated(lake)

@@ -16,6 +16,7 @@ from lakelog.snapshots import restore
 from tests.conftest import NOON
 from tests.snapshots.test_snapshots import DAY, live, put, topic
 from tests.tables import versions
+from tests.templates import made_once
 
 if TYPE_CHECKING:
     from lakelog import Lake, Topic
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 LATE = [{"key": "k", "value": "late", "timestamp": NOON - 500, "partition": 0}]
 
 
-def without_tombstone(lake: Lake, clock: Clock, name: str = "t") -> Topic:
+@made_once
+def without_tombstone(lake: Lake, name: str = "t") -> Topic:
     """A topic whose key k was deleted; the tombstone has left the log, silver remembers its version."""
     config = {"compaction.strategy": "timestamp", "min.cleanable.dirty.ratio": "0", "delete.retention.ms": str(DAY)}
     orders = lake.create_topic(name, key="STRING", value="STRING", config=config)
@@ -34,7 +36,7 @@ def without_tombstone(lake: Lake, clock: Clock, name: str = "t") -> Topic:
     orders.append([{"key": "b", "value": "1", "timestamp": NOON}])
     orders.merge()
     orders.clean(force=True)
-    clock.tick(2 * DAY)
+    lake.clock.tick(2 * DAY)  # type: ignore[attr-defined]
     assert orders.clean(force=True).expired == 1
     return orders
 
@@ -53,6 +55,7 @@ def intent_of(orders: Topic, kind: str = "intent") -> int:
     return next(int(row["version"]) for row in tables.history(orders.spark, orders.bronze, 1000) if noted(row).get("lakelog") == kind)
 
 
+@made_once
 def truncated(lake: Lake) -> Topic:
     """A topic whose log begins at the snapshot s, offset 2 of partition 0, and has one record more."""
     orders = topic(lake)
@@ -67,7 +70,7 @@ def truncated(lake: Lake) -> Topic:
 @pytest.mark.long
 def test_a_repair_of_a_cleaned_log_keeps_deleted_keys_deleted(lake: Lake, clock: Clock) -> None:
     """The log has neither the key nor its tombstone any more: what silver remembers is all there is against a late older record."""
-    orders = without_tombstone(lake, clock)
+    orders = without_tombstone(lake)
     version = version_of(orders)
     put(orders, x="1")
     back(orders, version)
@@ -103,14 +106,14 @@ def test_a_repair_of_a_log_without_records_keeps_deleted_keys_deleted(lake: Lake
 
 @pytest.mark.long
 def test_a_repair_says_what_it_cannot_keep(lake: Lake, clock: Clock) -> None:
-    orders = without_tombstone(lake, clock)
+    orders = without_tombstone(lake)
     lake.spark.sql(f"DELETE FROM {orders.silver.sql()}").collect()
     repaired = orders.repair()
     assert "versions of deleted keys whose tombstones had expired may be forgotten" in repaired.done[-1]
     assert (live(orders), orders.verify().problems) == ({"a": "old", "b": "1"}, [])
 
     # Where a snapshot remembers them, it is begun with.
-    other = without_tombstone(lake, clock, "other")
+    other = without_tombstone(lake, name="other")
     other.snapshot("s")
     lake.spark.sql(f"DELETE FROM {other.silver.sql()}").collect()
     assert other.repair().done == [

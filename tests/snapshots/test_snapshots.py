@@ -16,6 +16,7 @@ from lakelog.snapshots import registry
 from tests.lake.test_names import committed_at
 from tests.sessions import another
 from tests.tables import versions
+from tests.templates import made_once
 
 if TYPE_CHECKING:
     from lakelog import Topic
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 DAY = 86_400_000
 
 
+@made_once
 def topic(lake: Lake, **config: Any) -> Topic:
     """A topic of two partitions with texts as keys and values."""
     return lake.create_topic(
