@@ -61,8 +61,9 @@ class LakeQueries(LakeTopics):
 
         known: dict[str, str] = {}
         existing: list[str] = []
-        lacking: NotFound | None = None
-        gone: str | None = None
+        # By view: what has no such version, and a topic whose deletion was cut off, which is still listed.
+        lacking: dict[str, NotFound] = {}
+        gone: dict[str, str] = {}
         for name in self.topics():
             named = views.named(name, query, also)
             if not named:
@@ -75,15 +76,13 @@ class LakeQueries(LakeTopics):
                 if at is None and {name, f"{name}_deleted"}.intersection(named):
                     self._topic(name).require_sound()
             except TopicNotFound:
-                # A topic whose deletion was cut off is still listed.
-                gone = name
-                continue
+                gone |= dict.fromkeys(named, name)
             except NotFound as error:
                 if at is None:
                     raise
-                lacking = error
-        if lacking is not None and not known:
-            raise lacking
+                lacking |= dict.fromkeys(named, error)
+        if lacking and not known:
+            raise next(iter(lacking.values()))
         whole = views.over(known, query)
         try:
             # A snapshot is read however old it is (`_selects`).
@@ -96,8 +95,9 @@ class LakeQueries(LakeTopics):
             # Where in the statement that it is a part of tells nothing.
             first = re.sub(r" *\(line \d+, pos \d+\)", "", str(error).strip().splitlines()[0])
             if "TABLE_OR_VIEW_NOT_FOUND" in first:
-                # The view that is not there may be that topic's.
-                raise (views.unknown(first, existing) if gone is None else self._lost(gone)) from error
+                refused = views.unknown(first, existing)
+                view = refused.details["table"].lower()
+                raise (self._lost(gone[view]) if view in gone else lacking.get(view, refused)) from error
             raise InvalidRequest(f"The query is wrong: {first}", name="INVALID_QUERY") from error
 
     @contextmanager

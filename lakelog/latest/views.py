@@ -128,15 +128,10 @@ def names(topic: str) -> tuple[str, str, str]:
 
 def unknown(said: str, existing: Sequence[str]) -> NotFound:
     """The refusal of a query for a table or view that is not there, by what Spark or DuckDB says of it; the views there are are listed."""
-    found = _unknown(said)
+    named = re.search(r"name (\S+) does not exist|`(?:\w+`\.`)*(\w+)`", said)
+    found = (named[1] or named[2]).strip('"') if named else ""
     hint = did_you_mean(found, existing) if found else ""
-    return NotFound(f"{said}{hint} Views: {', '.join(existing) or 'none'}.", name="UNKNOWN_TABLE", existing=list(existing))
-
-
-def _unknown(said: str) -> str:
-    """The name of the table or view that is not there, by what Spark or DuckDB says of it; empty where it says none."""
-    found = re.search(r"name (\S+) does not exist|`(?:\w+`\.`)*(\w+)`", said)
-    return (found[1] or found[2]).strip('"') if found else ""
+    return NotFound(f"{said}{hint} Views: {', '.join(existing) or 'none'}.", name="UNKNOWN_TABLE", table=found, existing=list(existing))
 
 
 def with_computed(answer: Callable[[Set[str]], Rows]) -> Rows:
@@ -150,7 +145,7 @@ def with_computed(answer: Callable[[Set[str]], Rows]) -> Rows:
         try:
             return answer(also)
         except NotFound as error:
-            name = _unknown(str(error)).lower() if error.name == "UNKNOWN_TABLE" else ""
+            name = error.details.get("table", "").lower()
             if name in also or name not in error.details.get("existing", ()):
                 raise
             also |= {name}

@@ -72,7 +72,9 @@ def _ask(topics: Sequence[str], opened: Callable[[str], NativeTopic], query: str
     _, word = begun(query)
     own = _of_duckdb(known) if word in TELLING else frozenset()
     existing: list[str] = []
-    found, lacking, gone = False, None, None
+    found = False
+    # By view: why it is not there. What has no such version is left out.
+    absent: dict[str, NotFound] = {}
     for name in topics:
         said = views.named(name, query, also)
         try:
@@ -88,18 +90,19 @@ def _ask(topics: Sequence[str], opened: Callable[[str], NativeTopic], query: str
                         register(known, topic, at, rest, empty=True, behind=own)
         except TopicNotFound as error:
             # A topic whose deletion was cut off is still listed.
-            gone = error if said else gone
+            absent |= dict.fromkeys(said, error)
             continue
         except NotFound as error:
             if at is None and said:
                 raise
-            lacking = error if said else lacking
+            absent |= dict.fromkeys(said, error)
             continue
         except (Damaged, InvalidConfig, NotReady):
             if said:
                 raise
             continue
         existing += views.names(name)
+    lacking = next((error for error in absent.values() if not isinstance(error, TopicNotFound)), None)
     if lacking is not None and not found:
         raise lacking
     if own:
@@ -107,8 +110,7 @@ def _ask(topics: Sequence[str], opened: Callable[[str], NativeTopic], query: str
     try:
         return asked(known, query, existing)
     except NotFound as error:
-        # The view that is not there is that topic's.
-        raise gone or error from error
+        raise absent.get(error.details.get("table", "").lower(), error) from error
 
 
 def _of_duckdb(known: duckdb.DuckDBPyConnection) -> frozenset[str]:

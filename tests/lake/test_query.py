@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakelog import Damaged, InvalidRequest, Lake
+from lakelog import Damaged, InvalidRequest, Lake, NotFound
 from lakelog.model.queries import begun
 from tests.tables import versions
 
@@ -132,6 +132,11 @@ def test_a_damaged_topic_says_so_and_the_others_are_answered(lake: Lake) -> None
         with pytest.raises(Damaged, match="orders"):
             ask()
     assert [row["key"] for row in lake.sql("SELECT key FROM prices").collect()] == ["a"]
+    lake.topic("prices").snapshot("monday")
+    for engine in ("spark", "duckdb"):
+        with pytest.raises(NotFound, match="orders: there is no snapshot monday") as refused:
+            lake.sql("SELECT * FROM prices JOIN orders ON prices.key = orders.key", at="monday", engine=engine)
+        assert refused.value.name == "SNAPSHOT_NOT_FOUND"
     assert lake.sql("SELECT * FROM orders_log").count() == 1
     assert orders.latest(at=1).count() == 1
     assert Path(lake.root, "orders", "silver").is_dir()
