@@ -40,7 +40,7 @@ def keys_of(topic: Topic) -> set[str]:
     return {row["key"] for row in topic.latest().collect()}
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.parametrize("verb", ["delete_records", "retention"])
 def test_a_log_start_is_not_given_to_a_log_that_was_restored_since(
     lake: Lake, clock: Clock, monkeypatch: pytest.MonkeyPatch, verb: str
@@ -63,7 +63,7 @@ def test_a_log_start_is_not_given_to_a_log_that_was_restored_since(
     assert keys_of(topic) == {"a", "b", "x", "y"}
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_after_retention_has_moved_the_log_start_the_clean_takes_a_restored_log_for_what_it_is(
     lake: Lake, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,7 +92,7 @@ def test_after_retention_has_moved_the_log_start_the_clean_takes_a_restored_log_
     assert keys_of(topic) == {"a", "b", "x", "y"}
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_state_that_another_writer_put_after_the_announcement_stops_the_rewrite(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = lake.create_topic("t", key="STRING", value="STRING", config={**AT_ONCE, "segment.bytes": 14})
     put(topic, "a")
@@ -118,7 +118,7 @@ def test_a_state_that_another_writer_put_after_the_announcement_stops_the_rewrit
     assert (keys_of(topic), topic.verify().problems) == ({"a", "x"}, [])
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.parametrize("where", ["carry_out", "_announce"])
 def test_a_clean_that_was_planned_under_another_rule_removes_nothing(lake: Lake, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     """The records that it would keep are the latest under the earlier rule."""

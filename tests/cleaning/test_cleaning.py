@@ -189,7 +189,7 @@ def test_what_is_appended_between_the_merge_and_the_clean_is_not_taken_for_super
     assert topic.verify().problems == []
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_who_holds_what_a_superseded_barrier_deleted_begins_anew_once_the_barrier_has_left_the_log(lake: Lake) -> None:
     """The record after the barrier has a lower version than the one before it: without the barrier, a reader would keep that one."""
     config = {"compaction.strategy": "column", "compaction.strategy.column": "v", "min.cleanable.dirty.ratio": "0"}

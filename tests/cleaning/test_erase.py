@@ -195,7 +195,7 @@ def test_a_key_is_erased_in_all_its_spellings_whatever_its_fields_are_called(lak
     assert erased.digest_sql("u", StringType()).startswith("sha2(concat('u ', to_json(struct(key AS key), map(")
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_key_is_not_erased_between_a_change_of_the_rule_and_the_rebuild(lake: Lake) -> None:
     """The rebuild needs the whole log, and an erasure leaves none."""
     topic = lake.create_topic("people", key="STRING", value="mail STRING")

@@ -66,7 +66,7 @@ def test_an_erased_key_leaves_the_exports_of_its_topic(lake: Lake, tmp_path: Pat
     assert (said["rows"], said["records"]) == (3, 0)
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_an_export_that_an_erasure_overtakes_is_none(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = of_people(lake)
     late(monkeypatch, manifest, "files", lambda: lake.topic("people").erase("ann"))
@@ -78,7 +78,7 @@ def test_an_export_that_an_erasure_overtakes_is_none(lake: Lake, tmp_path: Path,
     assert keys(tmp_path / "out") == {"bob", "eve", "kim"}
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_what_an_erasure_cannot_do_to_an_export_is_named_and_done_later(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,7 +29,7 @@ def test_a_late_erasure_removes_no_record_that_was_appended_since(lake: Lake, mo
     assert people(topic) == {"ann": "new", "bob": "b1"}
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_late_erasure_removes_no_record_that_was_put_aside_since(lake: Lake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Another writer has finished it, and a record of the key is put aside anew: before the quarantine is looked at, and before the DELETE."""
     suites = write(tmp_path / "suites", "t", append=[rows("positive", "_tombstone OR value > 0")])

@@ -35,7 +35,7 @@ def copies(topic: Topic) -> dict[str, set[str]]:
     return {name: {row["key"] for row in topic.spark.table(f"{topic.root}.{name}").collect()} - {None} for name in names}
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_copy_that_nobody_entered_is_in_the_receipt_and_goes_with_maintain(
     mine: Lake, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,7 +71,7 @@ def test_a_copy_that_nobody_entered_is_in_the_receipt_and_goes_with_maintain(
     assert mine.topic(others[1]).latest().count() == 0
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_copy_that_an_erasure_replaced_goes_when_it_was_cut_off_before_that(mine: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = kept(mine)
     assert topic.maintain().promoted == ["s"]

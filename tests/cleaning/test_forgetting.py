@@ -16,7 +16,7 @@ from tests.conftest import Clock
 DAY = 86_400_000
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_version_is_not_forgotten_beside_a_merge_that_found_a_late_record(
     lake: Lake, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,7 +129,7 @@ def test_a_remembered_version_is_no_tombstone_in_sql(lake: Lake, clock: Clock) -
     assert mine.upgrade().done == []
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_version_that_is_not_to_be_remembered_stays_while_the_log_holds_a_record_behind_it(lake: Lake, clock: Clock) -> None:
     """With ``tombstone.version.retention.ms=0`` too: a late record in the active segment does not bring the deleted key back."""
     config = {"compaction.strategy": "timestamp", "delete.retention.ms": 0, "tombstone.version.retention.ms": 0}

@@ -136,7 +136,7 @@ def test_retention_waits_for_a_reader_and_a_kept_snapshot_and_names_both(lake: L
         assert "snapshot" not in refused.value.details
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_clean_finishes_a_restore_first_and_retention_takes_nothing_that_it_needs(
     lake: Lake, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,7 +183,7 @@ def test_a_log_start_whose_removal_was_cut_off_is_finished_by_the_next_writer(
         assert (topic.status().intent, topic.verify().problems) == (None, [])
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.parametrize("verb", ["clean", "delete_records"])
 def test_what_an_older_lakelog_left_below_the_log_start_is_removed(lake: Lake, verb: str) -> None:
     """It moved the log start without an intent, and was cut off before the records below it were removed."""

@@ -82,7 +82,7 @@ def test_writers_under_way_make_nothing_of_a_topic_that_is_deleted_meanwhile(lak
     assert lake.create_topic("t", key="STRING", value="STRING").status().records == 0
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_the_slower_of_two_deletions_leaves_a_topic_that_was_made_since(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before it announces, before it drops, between two tables; and a writer that finishes a deletion."""
     for number, (step, by) in enumerate((("require_droppable", "delete"), ("drop", "delete"), ("remove", "delete"), ("drop", "append"))):

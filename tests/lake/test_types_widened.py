@@ -54,7 +54,7 @@ def test_the_version_is_as_wide_as_its_field(lake: Lake, old: str, new: str, low
     assert topic.verify().problems == []
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_columns_that_another_process_added_are_shown_by_a_topic_that_was_open(lake: Lake) -> None:
     topic = lake.create_topic("t", key="STRING", value="v INT")
     topic.append([order("a", 1)])
@@ -181,7 +181,7 @@ def test_a_log_that_begins_above_0_is_like_any_other(lake: Lake, monkeypatch: py
         topic.read(0, 99)
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_of_two_changes_of_types_at_once_the_second_is_judged_by_the_first(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = lake.create_topic("t", key="STRING", value="v INT")
     topic.append([{"key": "a", "value": {"v": 1}}])

@@ -160,7 +160,7 @@ def test_what_others_do_while_a_rebuild_looks_at_the_log_stands(lake: Lake, monk
     assert (live(topic), topic.verify().problems) == ({"c": "v"}, [])
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.parametrize("lost", ["another topic's", "gone"])
 def test_what_others_do_while_a_lost_latest_table_is_computed_anew_stands(lake: Lake, monkeypatch: pytest.MonkeyPatch, lost: str) -> None:
     """Another repair is first, and the topic goes on: the slower one finds that nothing is left to do."""

@@ -112,7 +112,7 @@ def test_what_is_wrong_with_the_log_is_named(lake: Lake) -> None:
     assert (verified.records, verified.keys, verified.share, verified.ok) == (58, 0, 0.0, False)
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_where_records_are_missing_is_known_above_what_may_be_gone(lake: Lake) -> None:
     """Logs that begin at offset 3, or were cleaned up to 4: the appends are [0, 3), [3, 5) and [5, 6)."""
     topic = lake.create_topic("t", key="STRING", value="STRING", partitions=5)
@@ -164,7 +164,7 @@ def test_what_is_wrong_with_the_latest_table_is_named_key_by_key(lake: Lake) -> 
     assert verified.keys == 5
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_what_the_latest_table_says_of_itself_and_cannot_be_is_named(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = lake.create_topic("t", key="STRING", value="STRING", partitions=2)
     put(topic, "a")

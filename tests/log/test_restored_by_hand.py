@@ -143,7 +143,7 @@ def test_a_restore_of_records_that_were_not_merged_is_told_by_verify(lake: Lake)
     assert "the log was restored by hand: version 3" in told and "Run verify with repair" in told
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_restore_to_a_time_before_an_epoch_is_seen_where_the_log_ends_at_the_same_offsets(lake: Lake) -> None:
     topic = lake.create_topic("t", key="STRING", value="STRING")
     topic.append([record("a")])
@@ -191,7 +191,7 @@ def test_an_append_that_a_restore_had_cut_away_is_not_asked_for_again() -> None:
     assert [part[:9] for part in said.split("; ")] == ["version 2", "version 5", "version 6"]
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_repair_does_not_give_up_what_another_began_meanwhile(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     topic, other = lake.create_topic("t", key="STRING", value="STRING"), lake.topic("t")
     topic.append([record("a")])
@@ -217,7 +217,7 @@ def test_a_repair_does_not_give_up_what_another_began_meanwhile(lake: Lake, monk
     assert (live(topic), topic.verify().problems) == (dict.fromkeys("ad", "v"), [])
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_the_appends_that_the_advice_against_another_writer_takes_back_are_named(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other writer commits while an append is about to: what was acknowledged after it goes with it."""
     topic = lake.create_topic("t", key="STRING", value="STRING", partitions=2)
@@ -247,7 +247,7 @@ def test_the_appends_that_the_advice_against_another_writer_takes_back_are_named
     assert [row["key"] for row in held] == ["mine"]
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_readers_of_what_a_hole_took_go_back_to_it(lake: Lake) -> None:
     """Rows deleted by hand: a reader that has them differs from the latest table, which is computed without them."""
     topic = lake.create_topic("t", key="STRING", value="STRING", partitions=2)

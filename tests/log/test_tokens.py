@@ -86,7 +86,7 @@ def test_two_processes_at_one_bulk_load_share_it(lake: Lake, topic: Topic, tmp_p
     assert (loaded.found, loaded.chunks, loaded.offsets, values(topic)) == (0, 3, {0: (0, 3)}, [0, 1, 2])
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_token_answers_although_the_log_was_restored_behind_it_meanwhile(
     lake: Lake, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:

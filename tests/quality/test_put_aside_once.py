@@ -160,7 +160,7 @@ def test_an_append_that_was_slow_and_not_cut_off_is_a_batch_of_its_own(
     assert (topic.ends(), aside(topic)) == ({0: 2}, ["bad", "bad"])
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.parametrize("token", ["day", None])
 def test_what_another_try_goes_on_with_stays_when_the_first_one_fails(
     lake: Lake, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, token: str | None
@@ -204,7 +204,7 @@ def test_a_record_that_is_put_aside_for_its_time_is_the_same_a_moment_later(
         topic.drop("known")
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_what_a_slow_append_put_aside_is_not_lost_to_another_with_other_records(
     lake: Lake, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -88,7 +88,7 @@ def test_a_requeue_that_was_cut_off_or_is_slow_never_appends_twice(lake: Lake, t
     assert requeue.settled(log, lambda: quarantine.rows(log), orders._requeued, now=orders.clock) == 0
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_restore_that_cuts_what_a_requeue_appended_leaves_each_record_once(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,7 +128,7 @@ def test_a_drop_leaves_what_a_requeue_has_in_hand(lake: Lake, tmp_path: Path, mo
     assert [(row["key"], row["offset"]) for row in orders.read().collect()] == [(3, 0), (1, 1)]
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_in_several_partitions_newer_is_what_stands_behind_in_the_same_one(lake: Lake, tmp_path: Path) -> None:
     suites = write(tmp_path / "suites", "orders", append=RULES)
     config = {"quality.suites": suites, "quality.on.failure": "quarantine"}

@@ -37,7 +37,7 @@ def gone(key: str) -> dict[str, Any]:
 MENDED = {"fix": {"amount": "abs(amount)"}}
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_of_a_log_that_was_restored_what_came_later_is_newer(lake: Lake, tmp_path: Path, clock: Clock) -> None:
     """Offsets say nothing of records of two generations. A refusal of the gate leaves the tables as they were."""
     topic = gated(lake, tmp_path)
@@ -93,7 +93,7 @@ def test_a_key_that_is_mended_takes_its_record_to_its_partition(lake: Lake, tmp_
     assert {(row["key"], row["amount"], row["note"]) for row in topic.latest().collect()} == {("apple", 2, "mended"), ("plum", 1, None)}
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_key_that_is_erased_while_a_requeue_is_under_way_does_not_come_back(
     lake: Lake, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

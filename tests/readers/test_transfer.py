@@ -127,7 +127,7 @@ def test_an_export_that_is_not_whole_is_not_imported(spark: SparkSession, tmp_pa
     assert lake.topics() == ["again", "t"]
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_log_that_was_cleaned_beyond_the_exported_snapshot_is_whole_in_an_import(lake: Lake, tmp_path: Path) -> None:
     """The clean took records above the snapshot's end, which batches of the exported log still tell of."""
     topic = lake.create_topic("t", key="STRING", value="STRING", config={"min.cleanable.dirty.ratio": 0})
@@ -177,7 +177,7 @@ def test_a_deleted_key_whose_tombstone_is_gone_stays_deleted_in_an_import(lake: 
     assert live(lake.import_topic(tmp_path / "out", name="older")) == {"a": "old", "b": "1"}
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_an_import_that_was_cut_off_and_made_again_has_its_own_snapshot(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -163,7 +163,7 @@ def test_a_kept_snapshot_holds_the_log_until_its_keep_ends(lake: Lake, clock: Cl
     assert topic.start().offsets == {0: 2}
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_log_that_no_snapshot_covers_is_not_cut_off_further(lake: Lake) -> None:
     """What went cannot be made up for, unless the policy has `delete`; a new snapshot of a latest table that is sound heals it."""
     topic = orders(lake, 1)

@@ -77,7 +77,7 @@ def test_the_second_import_waits_for_the_first(lake: Lake, exported: Path, monke
     goes_on(topic, ROWS)
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_whoever_makes_the_log_brings_its_latest_table_back(lake: Lake, exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other one has replaced it and is cut off. (A thread may hold a lock repeatedly: here nothing keeps the two apart.)"""
     create, calls = load.bronze.create, []
@@ -97,7 +97,7 @@ def test_whoever_makes_the_log_brings_its_latest_table_back(lake: Lake, exported
     goes_on(topic, ROWS)
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.parametrize("end", ["it brings the topic's back", "it is cut off"])
 def test_a_late_import_does_not_keep_the_latest_table(lake: Lake, exported: Path, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
     """It has looked before there was a log, and replaces the latest table when the topic was made, and has gone on."""
@@ -123,7 +123,7 @@ def test_a_late_import_does_not_keep_the_latest_table(lake: Lake, exported: Path
     goes_on(topic, {**ROWS, "c": "1"})
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_the_one_that_loses_leaves_the_other_one_as_it_is(lake: Lake, exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     late(monkeypatch, load.bronze, "create", lambda: another(lake).import_topic(exported, name="i"))
     with pytest.raises(Conflict):
@@ -133,7 +133,7 @@ def test_the_one_that_loses_leaves_the_other_one_as_it_is(lake: Lake, exported: 
     goes_on(lake.topic("i"), ROWS)
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.parametrize("lost", ["gone", "another's"])
 def test_an_imported_latest_table_that_is_lost_is_never_made_anew_empty(
     lake: Lake, exported: Path, monkeypatch: pytest.MonkeyPatch, lost: str
@@ -155,7 +155,7 @@ def test_an_imported_latest_table_that_is_lost_is_never_made_anew_empty(
     goes_on(lake.import_topic(exported, name="i"), ROWS)
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_topic_off_the_list_whose_latest_table_is_gone_can_be_repaired(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the log's records were removed: that it held them, its end says."""
     monkeypatch.setattr(table_properties, "PATIENCE", 0.1)

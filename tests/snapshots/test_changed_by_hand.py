@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.conftest import Clock
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_latest_table_from_before_the_log_begins_is_damaged(lake: Lake) -> None:
     """What was merged into it since, and left the log, is in no record that a merge could read."""
     orders = topic(lake)
@@ -67,7 +67,7 @@ def test_a_snapshot_whose_table_was_lost_is_not_taken_for_another_state(lake: La
     assert orders.snapshot("good").created
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_latest_table_computed_anew_after_it_was_lost_is_a_new_snapshot(lake: Lake) -> None:
     """How often it was computed anew before is lost with it: that must not come to the same number."""
     orders = topic(lake)
@@ -110,7 +110,7 @@ def test_an_epoch_is_never_given_a_second_time(lake: Lake, how: str) -> None:
         orders.append([{"key": "z", "value": "1"}], epoch=1)
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
 def test_an_erasure_does_not_hide_that_the_latest_table_was_brought_back(
     lake: Lake, clock: Clock, monkeypatch: pytest.MonkeyPatch, when: str

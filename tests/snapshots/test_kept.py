@@ -206,7 +206,7 @@ def test_a_restore_to_a_state_of_a_shorter_retention_loses_no_commit_that_a_kept
     assert "RESTORE" not in operations(orders)
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_where_rows_are_written_anew_columns_and_types_are_those_that_the_topic_has_now(lake: Lake) -> None:
     config = {"snapshot.retention.ms": 1, "deletion.vectors": True}
     orders = lake.create_topic("t", key="STRING", value="n INT", partitions=1, config=config)
@@ -228,7 +228,7 @@ def test_where_rows_are_written_anew_columns_and_types_are_those_that_the_topic_
     assert (tables.partition_columns(lake.spark, orders.silver), orders.verify().problems) == (("bucket",), [])
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_restore_rewrites_no_rows_where_nothing_that_is_kept_is_older_than_the_retention_of_the_state(lake: Lake) -> None:
     orders = topic(lake)
     put(orders, a="1")
@@ -242,7 +242,7 @@ def test_a_restore_rewrites_no_rows_where_nothing_that_is_kept_is_older_than_the
     assert operations(orders).count("RESTORE") == 1
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_where_a_restore_was_cut_off_after_a_restore_of_delta_the_retention_is_raised_before_rows_are_written_anew(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

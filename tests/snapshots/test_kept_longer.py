@@ -43,7 +43,7 @@ def test_a_snapshot_that_was_kept_longer_meanwhile_does_not_expire(lake: Lake, c
     assert answered.created and answered.kept_until == orders.describe_snapshot("good").kept_until
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_keep_and_a_copy_made_at_once_both_stand(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     orders = topic(lake, **{"snapshot.retention.ms": 1})
     put(orders, a="1")

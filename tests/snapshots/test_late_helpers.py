@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lakelog import Lake
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_records_appended_after_the_restore_are_not_copied_into_the_quarantine(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     orders = topic(lake)
     put(orders, a="1")
@@ -58,7 +58,7 @@ def test_merges_after_the_restore_are_not_taken_back(lake: Lake, monkeypatch: py
     assert (live(orders), orders.verify().problems) == ({"a": "1", "x": "1", "y": "1"}, [])
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_merge_between_the_look_and_the_restore_is_taken_back(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """The intent is open: a merge that began before it has no place in the state that is restored."""
     orders = topic(lake)

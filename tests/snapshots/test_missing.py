@@ -44,7 +44,7 @@ def test_readers_go_back_to_a_hole_unless_a_snapshot_holds_what_is_missing(lake:
         assert (orders.verify().problems, orders.repair().done) == ([], [])
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_an_operation_that_is_open_is_finished_on_a_log_that_lacks_what_a_snapshot_holds(lake: Lake) -> None:
     orders = with_later(lake)
     put(orders, e="1", f="1")
@@ -57,7 +57,7 @@ def test_an_operation_that_is_open_is_finished_on_a_log_that_lacks_what_a_snapsh
     assert (live(orders), orders.verify().problems) == (dict.fromkeys("abcde", "1"), [])
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_readers_at_the_beginning_of_a_partition_that_was_never_cut_load_the_snapshot_that_holds_what_is_missing(lake: Lake) -> None:
     orders = truncated(lake)
     orders.append([{"key": key, "value": "1", "partition": 1} for key in "pq"])
@@ -79,7 +79,7 @@ def test_readers_at_the_beginning_of_a_partition_that_was_never_cut_load_the_sna
         orders.restore("s", log="keep")
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_snapshot_whose_last_append_is_gone_from_the_log_holds_it(lake: Lake) -> None:
     """Its batch row went with its records: it is written again, so that merges go on behind it."""
     orders = with_later(lake)
@@ -92,7 +92,7 @@ def test_a_snapshot_whose_last_append_is_gone_from_the_log_holds_it(lake: Lake) 
     assert (orders.merge().inserted, orders.verify().problems, orders.repair().done) == (1, [], [])
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_token_of_what_is_missing_is_named(lake: Lake) -> None:
     topic = lake.create_topic("t", key="STRING", value="STRING")
     for name in "abcd":
@@ -107,7 +107,7 @@ def test_a_token_of_what_is_missing_is_named(lake: Lake) -> None:
     assert (live(topic), topic.verify().problems) == (dict.fromkeys("abcd", "1"), [])
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("where", "to", "keys", "start"),
     [
@@ -141,7 +141,7 @@ def test_a_restore_ends_what_was_deleted_by_hand(lake: Lake, where: str, to: int
         orders.restore(found[to])
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_what_was_deleted_at_the_end_of_the_log_is_named(lake: Lake) -> None:
     orders = with_later(lake)
     orders.append([{"key": "e", "value": "1", "partition": 0}], token="load-e")
@@ -159,7 +159,7 @@ def test_what_was_deleted_at_the_end_of_the_log_is_named(lake: Lake) -> None:
     assert (live(orders), orders.verify().problems, orders.repair().done) == (dict.fromkeys("abcde", "1"), [], [])
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_what_is_missing_below_what_was_cleaned_is_known_by_the_latest_table(lake: Lake) -> None:
     """A repair says itself that records may have been removed up to the log's end: the counts of appends tell nothing below that."""
     orders = with_later(lake)
@@ -182,7 +182,7 @@ def test_what_is_missing_below_what_was_cleaned_is_known_by_the_latest_table(lak
     assert (live(whole), whole.verify().problems) == (dict.fromkeys("ad", "1"), [])
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_an_operation_that_is_open_is_finished_on_a_log_that_lacks_what_only_the_latest_table_holds(lake: Lake) -> None:
     orders = truncated(lake)
     orders.delete_snapshot("s")

@@ -81,7 +81,7 @@ def test_a_repair_of_a_cleaned_log_keeps_deleted_keys_deleted(lake: Lake, clock:
     assert (live(orders), orders.verify().problems) == ({"a": "old", "b": "1"}, [])
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_repair_of_a_log_without_records_keeps_deleted_keys_deleted(lake: Lake, clock: Clock) -> None:
     """All that silver holds is what it remembers: that is not a silver into which nothing was merged."""
     config = {"compaction.strategy": "timestamp", "min.cleanable.dirty.ratio": "0", "delete.retention.ms": str(DAY)}
@@ -104,7 +104,7 @@ def test_a_repair_of_a_log_without_records_keeps_deleted_keys_deleted(lake: Lake
     assert (live(orders), orders.verify().problems) == ({}, [])
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_repair_says_what_it_cannot_keep(lake: Lake, clock: Clock) -> None:
     orders = without_tombstone(lake)
     lake.spark.sql(f"DELETE FROM {orders.silver.sql()}").collect()
@@ -176,7 +176,7 @@ def test_a_latest_table_of_a_truncated_log_is_repaired_from_a_snapshot_or_the_re
     assert (error.value.name, versions(lake.root, "t")) == ("SNAPSHOT_NOT_FOUND", before)
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_log_that_was_restored_into_a_truncation_begins_a_new_epoch_before_that_is_finished(lake: Lake) -> None:
     orders = truncated(lake)
     put(orders, d="1")
@@ -198,7 +198,7 @@ def test_a_log_that_was_restored_into_a_truncation_begins_a_new_epoch_before_tha
     assert orders.repair().done == []
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.parametrize("operation", ["configure", "erase", "repair"])
 def test_a_log_that_was_restored_into_an_operation_is_repaired(lake: Lake, operation: str) -> None:
     orders = lake.create_topic("t", key="STRING", value="n INT")
@@ -275,7 +275,7 @@ def test_a_restore_whose_snapshot_is_gone_is_given_up(lake: Lake, monkeypatch: p
     assert orders.merge().inserted == 1
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_restore_whose_snapshot_is_gone_gives_way_to_another(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """The log was truncated, and nothing but another state of silver stands for what is gone."""
     orders = truncated(lake)

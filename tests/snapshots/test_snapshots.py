@@ -264,7 +264,7 @@ def test_after_a_rebuild_the_same_end_offsets_are_a_new_snapshot(lake: Lake) -> 
     assert live(orders, "kept") == live(orders, "other") == {"a": "old"}
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_after_a_restore_took_a_change_of_the_rule_back_the_same_end_offsets_are_a_new_snapshot(lake: Lake) -> None:
     orders = topic(lake, **{"compaction.strategy": "timestamp"})
     orders.append([{"key": "a", "value": name, "timestamp": time, "partition": 0} for name, time in (("new", 2000), ("old", 1000))])

@@ -72,7 +72,7 @@ def test_a_mirror_that_was_cut_off_puts_nothing_aside_twice_whichever_partitions
     assert topic.verify().problems == []
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_what_a_slow_mirror_put_aside_is_not_lost_to_another_that_read_less(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,7 +46,7 @@ def looking(look: Callable[..., Any], topic: Topic) -> Callable[..., Any]:
     return looked
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_versions_of_a_table_that_a_restore_takes_back_are_taken_again(
     lake: Lake, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

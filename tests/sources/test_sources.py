@@ -154,7 +154,7 @@ def test_a_restore_rewinds_the_ledger_with_the_records_it_cut(lake: Lake, clock:
     assert topic.verify().problems == []
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_a_restore_to_a_newer_snapshot_brings_the_ledger_back(lake: Lake, clock: Clock, inbox: Path) -> None:
     topic = lake.create_topic("orders", key="STRING", value="STRING")
     source = DirectorySource(str(inbox))
