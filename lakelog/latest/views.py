@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
-Rows = TypeVar("Rows")
+Answer = TypeVar("Answer")
 
 DESCRIBED = re.compile(r"\s*DESC(?:RIBE)?(?:\s+TABLE)?(?:\s+EXTENDED)?\s+(`?\w+`?)\s*;?\s*", re.IGNORECASE)
 SPACE = r"(?:\s|--[^\n]*\n|/\*.*?\*/)*"
@@ -134,7 +134,7 @@ def unknown(said: str, existing: Sequence[str]) -> NotFound:
     return NotFound(f"{said}{hint} Views: {', '.join(existing) or 'none'}.", name="UNKNOWN_TABLE", table=found, existing=list(existing))
 
 
-def with_computed(answer: Callable[[Set[str]], Rows]) -> Rows:
+def with_computed(answer: Callable[[Set[str]], Answer]) -> Answer:
     """What a query is answered, given the views whose names it computes: it is asked again with each that `unknown` said to be missing and is there.
 
     Args:
