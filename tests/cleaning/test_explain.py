@@ -137,6 +137,7 @@ def test_what_another_rule_would_change_is_what_it_changes(lake: Lake) -> None:
     assert topic.what_if({"compaction.strategy": "timestamp"}).changed == 0
 
 
+@pytest.mark.long
 def test_times_that_python_does_not_know_stop_no_merge(lake: Lake, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """The year 10000, and the first days of year 1 where the machine's zone is behind UTC."""
     config = {"compaction.strategy": "timestamp", "delete.retention.ms": 0}

@@ -137,6 +137,7 @@ def is_of(topic: Topic, file: Path, version: int) -> bool:
     return all(file.name in {address.rsplit("/", 1)[-1] for address in one.inputFiles()} for one in rows)
 
 
+@pytest.mark.long
 def test_a_deletion_vector_that_only_an_older_version_needs_is_no_damage(lake: Lake, cli: Callable[..., Answer]) -> None:
     """Spark names the data file, which is there."""
     topic = lake.create_topic("orders", key="STRING", value="STRING", config={"deletion.vectors": True})
