@@ -119,7 +119,7 @@ def killed(
         spark: of this process, which makes the templates.
         folder: for the lakes.
         operations: their names.
-        steps: where to stop, ``every`` one, a ``sample`` (one, another one for each operation), or in the ``middle``.
+        steps: where to stop, ``every`` one, a ``sample`` (the last, and one of the others, another one for each operation), or in the ``middle``.
         sign: the moment: files whose names end so have come, or gone, …
         share: … in so large a share of the lakes in which a run goes on.
     """
@@ -161,7 +161,7 @@ def gone_on(spark: SparkSession, folder: Path, run: tuple[str, int, int]) -> str
 
 
 def wrong_after(spark: SparkSession, folder: Path, group: str, *, sample: bool) -> list[str]:
-    """Kill the operations of a group at every step (``sample``: at two of each), let other processes go on; what is wrong then."""
+    """Kill the operations of a group at every step (``sample``: at three of each), let other processes go on; what is wrong then."""
     runs = killed(spark, folder, GROUPS[group], steps="sample" if sample else "every")
     steps = {name: count for name, _, count in runs}
     few = [f"{name}: {count} steps were seen" for name, count in steps.items() if count < LEAST.get(name, 1)]

@@ -95,7 +95,7 @@ def _chosen(which: str, name: str, steps: int) -> list[int]:
     """The steps to stop before, of so many."""
     if which == "every":
         return list(range(1, steps + 1))
-    return [(steps + 1) // 2 if which == "middle" else 1 + len(name) % steps]
+    return [(steps + 1) // 2] if which == "middle" else sorted({1 + len(name) % max(1, steps - 1), steps})
 
 
 def main() -> None:
