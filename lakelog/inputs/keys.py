@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import datetime
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from lakelog.model.json_values import plain
 from lakelog.model.records import Types
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
 
@@ -56,7 +57,17 @@ def literal(value: Any, kind: DataType) -> Column:
         return F.struct(*fields).cast(kind)
     if isinstance(kind, TimestampType):
         return F.timestamp_micros(F.lit(value))
+    if isinstance(value, datetime.date):
+        # As text: Spark takes a time without a zone for one of the machine's zone, and no year before 1000.
+        return F.lit(value.isoformat()).cast(kind)
     return F.lit(value).cast(kind)
+
+
+def frame(spark: SparkSession, values: Sequence[Any], kind: DataType) -> DataFrame:
+    """Keys, as `NamedKey.value` has them, as rows in their order, with the one column ``key``."""
+    from pyspark.sql import functions as F
+
+    return spark.range(1).select(F.explode(F.array(*[literal(one, kind) for one in values])).alias("key"))
 
 
 def named(spark: SparkSession, key: Any, kind: DataType) -> NamedKey:

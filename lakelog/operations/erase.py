@@ -19,6 +19,7 @@ from typing import Any
 from lakelog.delta import frames, past, table_properties, tables
 from lakelog.delta.statement import interpreted
 from lakelog.errors import Conflict
+from lakelog.inputs import keys
 from lakelog.inputs.keys import NamedKey
 from lakelog.latest import erased, merge, upsert
 from lakelog.latest.erased import Erasure, digest_sql, text_digest
@@ -49,10 +50,8 @@ class Target:
     @classmethod
     def of(cls, log: TopicLog, key: NamedKey) -> Target:
         """The target of a key that somebody names. Cost: one Spark job over one row."""
-        from pyspark.sql.types import StructField, StructType
-
         spelled = _spellings(key.value)
-        rows = log.spark.createDataFrame([(one,) for one in spelled], StructType([StructField("key", key.kind)]))
+        rows = keys.frame(log.spark, spelled, key.kind)
         with interpreted(log.spark):
             found = rows.selectExpr(f"{digest_sql(log.uuid, key.kind)} AS digest", "to_json(struct(key)) AS text").collect()
         texts = {key_text(row["text"]) for row in found}
