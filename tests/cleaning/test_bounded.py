@@ -65,6 +65,7 @@ def test_of_several_commits_of_a_partition_the_second_fails_and_the_next_clean_g
     assert topic.verify().problems == []
 
 
+@pytest.mark.long
 def test_segments_of_several_partitions_are_written_again_by_one_commit(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Up to the bound, whatever partitions they are of: a clean of many small partitions takes no longer than one of as many octets in one."""
     runs: list[list[tuple[int, int]]] = []

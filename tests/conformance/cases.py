@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -144,32 +143,25 @@ def rules_of(cases: Iterable[Case]) -> set[int]:
     return {rule for case in cases for rule in case.rules}
 
 
-def covering(cases: Sequence[Case], cost: Callable[[Sequence[Case]], float], *, times: int = 1, beside: Sequence[Case] = ()) -> list[Case]:
+def covering(cases: Sequence[Case], cost: Callable[[Sequence[Case]], float], *, beside: Sequence[Case] = ()) -> list[Case]:
     """A subset of cases with every rule of all of them: next is always the case that adds most rules for what it costs more.
 
     Args:
         cases: to choose from.
         cost: what some cases cost together; those that cost nothing more beside the chosen ones come with them.
-        times: on how many cases a rule is to rest, where there are so many.
-        beside: cases of another suite, which count too.
+        beside: cases of another suite, whose rules are covered by them.
     """
-    there = _resting([*cases, *beside])
-    wanted = Counter({rule: min(times, there[rule]) for rule in rules_of(cases)})
-    missing, chosen, left = wanted - _resting(beside), list[Case](), list(cases)
+    wanted = rules_of(cases) - rules_of(beside)
+    missing, chosen, left = wanted, list[Case](), list(cases)
     while missing:
         before = cost(chosen)
-        best = max(left, key=lambda case: (len(missing.keys() & set(case.rules)) / (0.1 + cost([*chosen, case]) - before), case.id))
+        best = max(left, key=lambda case: (len(missing & set(case.rules)) / (0.1 + cost([*chosen, case]) - before), case.id))
         chosen.append(best)
         left.remove(best)
-        missing -= _resting([best])
+        missing = missing - set(best.rules)
     for case in sorted(chosen, key=lambda case: cost([one for one in chosen if one is not case])):
         others = [one for one in chosen if one is not case]
-        if not wanted - _resting([*others, *beside]):  # needless by now
+        if wanted <= rules_of(others):  # needless by now
             chosen = others
     before = cost(chosen)
     return [*chosen, *[case for case in cases if case not in chosen and cost([*chosen, case]) == before]]
-
-
-def _resting(cases: Iterable[Case]) -> Counter[int]:
-    """How many cases rest on each rule."""
-    return Counter(rule for case in cases for rule in set(case.rules))

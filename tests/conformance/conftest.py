@@ -30,7 +30,7 @@ class Choice:
         light = [case for case in self.runnable if not {step["do"] for step in case.steps} & support.LONG_VERBS]
         self.quick = self.runnable if folder else covering(light, cost)
         others = [case for case in self.runnable if case not in self.quick]
-        self.long = covering(others, cost, times=2, beside=self.quick)
+        self.long = covering(others, cost, beside=self.quick)
         self.rest = [case for case in others if case not in self.long]
         self.complete = folder is not None
 
@@ -54,7 +54,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def parameters(choice: Choice, suite: str) -> list[Any]:
     """The cases of a suite, as pytest takes them: quick is a subset with every rule that needs no long step, and every case that waits, as a skip
-    that says for what; with long every rule rests on two cases where there are two; soak is all the others that can run."""
+    that says for what; with long every rule rests on a case; soak is all the others that can run."""
     waiting = [case for case in choice.all if case.id in choice.waiting]
     cases = {"quick": [*choice.quick, *waiting], "long": choice.long, "soak": choice.rest}[suite]
     params = []

@@ -35,13 +35,13 @@ def test_a_case_is_kept(case: Case, failures: Failures) -> None:
 
 @pytest.mark.long
 def test_every_case_is_kept(case: Case, failures: Failures) -> None:
-    """So many of the others that every rule rests on two cases, where there are two."""
+    """So many of the others that every rule rests on a case."""
     _passes(case, failures)
 
 
 @pytest.mark.soak
 def test_every_other_case_is_kept(case: Case, failures: Failures) -> None:
-    """All that is left: they take 45 minutes."""
+    """All that is left: they take 55 minutes."""
     _passes(case, failures)
 
 
@@ -57,9 +57,7 @@ def test_no_rule_is_without_a_case_but_those_named(choice: Choice) -> None:
     named = support.RULES_NOT_RUN
     assert rules_of(choice.runnable) == rules_of(choice.all) - named, "run by the suites; take a rule that now runs off the list"
     assert rules_of(choice.quick) == rules_of(choice.runnable) - support.RULES_RUN_LONG, "run by the quick suite"
-    for rule in rules_of(choice.runnable):
-        resting = [sum(rule in case.rules for case in cases) for cases in (choice.runnable, [*choice.quick, *choice.long])]
-        assert min(resting[0], 2) <= resting[1], f"rule {rule} rests on {resting[1]} of {resting[0]} cases in the quick and the long suite"
+    assert rules_of([*choice.quick, *choice.long]) == rules_of(choice.runnable), "run by the quick and the long suite"
     assert rules_of(choice.runnable) - rules_of(choice.whole) == support.RULES_RUN_IN_PART
 
 

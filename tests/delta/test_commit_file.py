@@ -63,6 +63,7 @@ def test_the_newest_commit_is_the_last_numbered_file_of_a_local_table(spark: Spa
         assert commit_file.newest(spark, elsewhere) is None
 
 
+@pytest.mark.long
 def test_the_newest_commit_tells_of_itself_what_the_history_tells(lake: Lake) -> None:
     """Of each kind of commit, lakelog's own and others', without a Spark job."""
     topic, spark = topic_of(lake, "t"), lake.spark

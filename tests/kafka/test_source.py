@@ -222,6 +222,7 @@ def test_messages_are_decoded_into_the_declared_types(lake: Lake, broker: Broker
         assert topic.read().count() == len(found)
 
 
+@pytest.mark.long
 def test_what_cannot_be_decoded_is_put_aside_and_leaves_a_hole(lake: Lake, broker: Broker, tmp_path: Path) -> None:
     create(broker, "aside")
     config = {"quality.suites": write(tmp_path, "aside", append=[rows("has_n", "n IS NOT NULL")]), "quality.on.failure": "quarantine"}
@@ -267,6 +268,7 @@ def test_micro_batches_are_appended_once(spark: SparkSession, lake: Lake, broker
     assert found == [b"a", b"b", b"c", b"d", b"e", b"f"]
 
 
+@pytest.mark.long
 def test_the_command_line_and_what_it_does_not_tell(
     lake: Lake, broker: Broker, cli: Callable[..., Answer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,6 +56,7 @@ def test_a_lost_file_is_named_and_the_latest_table_is_written_anew(lake: Lake, c
     assert (answer.code, lost in answer.err) == (70, True), answer
 
 
+@pytest.mark.long
 def test_a_version_whose_files_are_gone_is_not_found_by_either_engine(
     spark: SparkSession, tmp_path: Path, clock: Clock, cli: Callable[..., Answer]
 ) -> None:

@@ -187,6 +187,7 @@ def test_the_bounds_of_offsets_seldom_change() -> None:
     assert len({floor_of(offset) for offset in range(1_000_000, 1_100_000)}) <= 5
 
 
+@pytest.mark.long
 def test_a_rebuild_keeps_the_partitioning(lake: Lake) -> None:
     """Or buckets are no longer directories: under the same rule, under one whose versions are of another type, and where it was lost."""
     topic = lake.create_topic("t", key="STRING", value="v BIGINT, w INT", config={"silver.buckets": 3})

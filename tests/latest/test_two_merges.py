@@ -105,7 +105,9 @@ def test_an_old_note_is_corrected_by_the_rows(lake: Lake) -> None:
     assert live(topic) == {"a": "v", "b": "v", "c": "v"}
 
 
-@pytest.mark.parametrize("config", [{}, {"compaction.strategy": "timestamp"}], ids=["same rule", "other rule"])
+@pytest.mark.parametrize(
+    "config", [{}, pytest.param({"compaction.strategy": "timestamp"}, marks=pytest.mark.long)], ids=["same rule", "other rule"]
+)
 def test_a_rebuild_does_not_move_progress_backwards(lake: Lake, monkeypatch: pytest.MonkeyPatch, config: dict[str, str]) -> None:
     """Where the versions are of another type, silver's columns are replaced too."""
     topic = lake.create_topic("t", key="STRING", value="STRING")

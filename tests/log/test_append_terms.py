@@ -173,6 +173,7 @@ def test_a_bulk_load_goes_on_behind_its_own_chunks_and_stops_behind_others(lake:
     assert [row["key"] for row in topic.read(0, 14).collect()] == ["o0", "o1", "intruder"]
 
 
+@pytest.mark.long
 def test_a_bulk_load_never_writes_a_record_twice(lake: Lake, topic: Topic, tmp_path: Path, clock: Clock) -> None:
     """Whatever the chunk of a restart is, and however many of the load's tokens have expired."""
     file = tmp_path / "long.ndjson"

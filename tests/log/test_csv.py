@@ -54,6 +54,7 @@ def _refused(topic: Topic, source: Any, *words: str, kind: type[Invalid] = Inval
     return caught.value
 
 
+@pytest.mark.long
 @given(st.lists(TEXTS, min_size=150, max_size=150))
 @few(2)
 def test_texts_written_by_other_programs_come_back_equal(house: Lake, tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:

@@ -66,7 +66,7 @@ def test_an_append_whose_answer_was_lost_is_written_once(
     assert (topic.ends(), topic.verify().problems) == ({0: 2}, [])
 
 
-@pytest.mark.parametrize("error", [RAW, OURS])
+@pytest.mark.parametrize("error", [RAW, pytest.param(OURS, marks=pytest.mark.long)])
 def test_what_is_put_aside_stays_where_the_answer_was_lost(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
@@ -111,6 +111,7 @@ def test_records_are_put_aside_once_where_the_answer_to_that_was_lost(lake: Lake
     assert (aside(topic), topic.ends()) == (["bad"], {0: 1})
 
 
+@pytest.mark.long
 def test_a_requeue_whose_append_failed_after_its_commit_tells_what_was_written(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -105,6 +105,7 @@ def test_an_append_that_was_cut_off_goes_on_by_the_same_and_puts_nothing_aside_t
     assert aside(topic) == ["bad", "bad"], "a token that is forgotten names another batch"
 
 
+@pytest.mark.long
 def test_what_is_put_aside_again_has_the_place_and_the_rules_of_the_later_try(
     lake: Lake, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,6 +145,7 @@ def test_what_was_put_aside_goes_when_the_batch_is_let_in_as_a_whole(
         assert topic.append(records, token="day").repeated
 
 
+@pytest.mark.long
 def test_an_append_that_was_slow_and_not_cut_off_is_a_batch_of_its_own(
     lake: Lake, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,6 +58,7 @@ def test_of_a_log_that_was_restored_what_came_later_is_newer(lake: Lake, tmp_pat
     assert error.value.name == "WOULD_OVERWRITE"
 
 
+@pytest.mark.long
 def test_under_versions_where_the_offset_still_decides(lake: Lake, tmp_path: Path, clock: Clock) -> None:
     """A delete without a version that came later; a record without one; an equal version. A greater version wins by itself."""
     topic = gated(lake, tmp_path, config={"compaction.strategy": "column", "compaction.strategy.column": "at"})

@@ -71,6 +71,7 @@ def test_the_log_is_cut_off_below_a_snapshot_and_everything_goes_on(lake: Lake, 
     assert (status.records, [part.log_start_offset for part in status.partitions], status.intent) == (3, [6, 3], None)
 
 
+@pytest.mark.long
 def test_a_log_is_not_cut_off_below_a_snapshot_of_another_rule(lake: Lake) -> None:
     """What it holds cannot stand for records that the present rule would have kept."""
     topic = orders(lake, 1)

@@ -230,6 +230,7 @@ def test_one_run_of_a_topic_at_a_time(lake: Lake, clock: Clock, monkeypatch: pyt
     assert (taken_over.value.name, taken_over.value.details["lease"]) == ("LEASE_LOST", 8)
 
 
+@pytest.mark.long
 def test_a_snapshot_that_was_due_and_failed_and_a_damaged_clean(
     lake: Lake, clock: Clock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 RUNS = 40
 
 
+@pytest.mark.long
 def test_runs_of_many_nights_are_written_together_and_tell_the_same(lake: Lake) -> None:
     assert RUNS > MANY_FILES
     orders = topic(lake)

@@ -79,6 +79,7 @@ def test_a_file_is_taken_once_for_good(lake: Lake, clock: Clock, inbox: Path) ->
     assert topic.verify().problems == []
 
 
+@pytest.mark.long
 def test_a_file_that_changed_is_named_and_nothing_is_written(lake: Lake, inbox: Path) -> None:
     topic = lake.create_topic("orders", key="STRING", value="STRING")
     source = DirectorySource(str(inbox))
@@ -289,6 +290,7 @@ def test_sources_as_they_are_written() -> None:
     assert [one.identity for one in ledger] == ["directory /here/in", "directory //here/in", "directory s3a://b/in"]
 
 
+@pytest.mark.long
 def test_a_directory_is_the_same_however_its_path_is_written(lake: Lake, inbox: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = lake.create_topic("orders", key="STRING", value="STRING")
     write(inbox, "a.ndjson", "a")
