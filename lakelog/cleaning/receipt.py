@@ -196,16 +196,16 @@ def _is_edge(key: NamedKey, at: int) -> Column:
         parts = [(f".{quoted(one.name)}", key.value[n], one.dataType) for n, one in enumerate(key.kind.fields)]
     found, shown = F.lit(True), F.lit(False)
     for path, value, kind in parts:
-        # Delta has no edges of the others.
-        if value is None or kind.simpleString() in ("binary", "boolean"):
+        # Delta has no edges of the others, and lakelog asks for none of inner structs.
+        if value is None or kind.typeName() in ("binary", "boolean", "struct"):
             continue
         hit = F.lit(False)
         for edge in EDGE_FIELDS:
             there = F.col(f"edges.{edge}.key{path}")
-            if kind.simpleString() == "timestamp":
+            if kind.simpleString() in ("timestamp", "timestamp_ntz"):
                 hit = hit | (F.date_trunc("millisecond", there) == F.date_trunc("millisecond", literal(value, kind)))
                 continue
-            hit = hit | (there == F.lit(value).cast(kind))
+            hit = hit | (there == literal(value, kind))
             if isinstance(value, str) and len(value) > CUT:
                 hit = hit | (F.substring(there, 1, CUT) == value[:CUT]) & (F.col("written") <= at)
         found, shown = found & F.coalesce(hit, F.lit(False)), F.lit(True)

@@ -5,23 +5,19 @@ from __future__ import annotations
 import datetime
 import json
 import shutil
-import time
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet
 import pytest
-from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from lakelog import Lake, Topic
 from lakelog.delta import tables
 from lakelog.errors import GateFailed, InvalidRequest, OffsetOutOfRange, Refused
-from lakelog.inputs import keys
 from lakelog.latest import erased
 from lakelog.model.names import TableRef
-from lakelog.model.records import ddl, declared_type
-from lakelog.operations import erase, quotes
+from lakelog.operations import quotes
 from lakelog.running.run import run
 from tests.conftest import Clock
 from tests.quality.folders import rows, stock, write
@@ -169,47 +165,6 @@ def test_a_file_that_a_writer_left_unfinished_is_told_and_does_no_harm(lake: Lak
         (f"old files of {topic.silver}", 2)
     ]
     assert people(topic) == {"bob": "b1"}
-
-
-# A value of every type that keys have, as SQL writes it and as NDJSON does.
-EVERY_TYPE = [
-    ("BOOLEAN", "true", True),
-    ("TINYINT", "-7", -7),
-    ("BIGINT", "9007199254740993", 9007199254740993),
-    ("FLOAT", "0.1", 0.1),
-    ("DOUBLE", "-0.0D", -0.0),
-    ("DOUBLE", "'NaN'", "NaN"),
-    ("DECIMAL(38,18)", "12345678901234567890.000000000000000001BD", "12345678901234567890.000000000000000001"),
-    ("STRING", "'größe'", "größe"),
-    ("BINARY", "X'00FF'", {"hex": "00ff"}),
-    ("DATE", "DATE '0001-01-02'", "0001-01-02"),
-    ("TIMESTAMP", "TIMESTAMP '2026-05-06 10:00:00.000001Z'", "2026-05-06T10:00:00.000001Z"),
-    ("TIMESTAMP", "TIMESTAMP '0001-01-01 00:00:00Z'", "0001-01-01T00:00:00Z"),
-    ("TIMESTAMP_NTZ", "TIMESTAMP_NTZ '2026-03-08 02:30:00.000001'", "2026-03-08T02:30:00.000001"),
-]
-
-
-def test_a_key_of_every_type_is_the_one_that_the_tables_hold(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the machine's zone: in New York that time of March does not exist, and year 1 begins in the year before."""
-    log = lake.create_topic("t", key="STRING", value="INT").log
-    fields = {f"f{n}": (kind, sql, value) for n, (kind, sql, value) in enumerate([*EVERY_TYPE, ("STRING", "NULL", None)])}
-    whole = (
-        ", ".join(f"{name} {kind}" for name, (kind, _, _) in fields.items()),
-        f"named_struct({', '.join(f'{name!r}, CAST({sql} AS {kind})' for name, (kind, sql, _) in fields.items())})",
-        {name: value for name, (_, _, value) in fields.items()},
-    )
-    try:
-        monkeypatch.setenv("TZ", "America/New_York")
-        time.tzset()
-        for text, sql, value in [*EVERY_TYPE, whole]:
-            kind = declared_type(text, what="key")
-            key = keys.named(lake.spark, value, kind)
-            rows = lake.spark.sql(f"SELECT CAST({sql} AS {ddl(kind)}) AS key")
-            found = rows.select(key.test(), F.expr(erased.digest_sql(log.uuid, kind))).collect()
-            assert [tuple(row) for row in found] == [(True, erase.Target.of(log, key).digest)], text
-    finally:
-        monkeypatch.undo()
-        time.tzset()
 
 
 @pytest.mark.long
