@@ -171,7 +171,7 @@ def test_another_engine_reads_the_live_rows_of_silver(house: Lake) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.long
+@pytest.mark.soak
 def test_five_million_records_are_appended_with_a_small_driver(tmp_path: Path) -> None:
     """No data passes through the driver: a heap of 2 GB is enough for a Parquet append of five million records, in a process of its own."""
     program = textwrap.dedent(

@@ -26,8 +26,7 @@ def test_operations_killed_at_every_step(spark: SparkSession, tmp_path: Path, gr
     assert wrong_after(spark, tmp_path, group, sample=sample) == []
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("sign", [".parquet", ".json"])
+@pytest.mark.parametrize("sign", [pytest.param(".parquet", marks=pytest.mark.soak), pytest.param(".json", marks=pytest.mark.long)])
 def test_appends_killed_when_the_first_data_file_or_the_first_commit_is_there(spark: SparkSession, tmp_path: Path, sign: str) -> None:
     """The moments within a commit: data files without a commit, and a commit that nobody answered for."""
     modes = ["expected", "token", "plain", "bulk"]

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from lakelog import Lake
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("repository", ["requests", "kafka"])
+@pytest.mark.parametrize("repository", [pytest.param("kafka", marks=pytest.mark.long), pytest.param("requests", marks=pytest.mark.soak)])
 def test_a_snapshot_at_each_point_of_a_history_is_gits_tree(repository: str, lake: Lake, tmp_path: Path) -> None:
     history = _history(repository)
     topic = lake.create_topic("history", **TYPES)
