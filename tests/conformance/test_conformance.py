@@ -41,7 +41,7 @@ def test_every_case_is_kept(case: Case, failures: Failures) -> None:
 
 @pytest.mark.soak
 def test_every_other_case_is_kept(case: Case, failures: Failures) -> None:
-    """All that is left: they take 55 minutes."""
+    """All that is left: about an hour."""
     _passes(case, failures)
 
 
