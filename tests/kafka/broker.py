@@ -150,9 +150,13 @@ ssl.keystore.password={STORE_PASSWORD}
 
 
 def _cluster_id() -> str:
+    """A new id in Kafka's spelling; as in ``Uuid.randomUuid`` none that begins with a dash, which is read as an option."""
     import base64
 
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    while True:
+        given = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not given.startswith("-"):
+            return given
 
 
 @contextlib.contextmanager
