@@ -41,7 +41,7 @@ def test_every_case_is_kept(case: Case, failures: Failures) -> None:
 
 @pytest.mark.soak
 def test_every_other_case_is_kept(case: Case, failures: Failures) -> None:
-    """All that is left: about an hour."""
+    """All that is left: an hour or two in one process. Workers that share this file's tests would each run all cases: give it to one (loadfile)."""
     _passes(case, failures)
 
 
