@@ -41,7 +41,7 @@ def test_every_case_is_kept(case: Case, failures: Failures) -> None:
 
 @pytest.mark.soak
 def test_every_other_case_is_kept(case: Case, failures: Failures) -> None:
-    """All that is left: an hour or two in one process. Workers that share this file's tests would each run all cases: give it to one (loadfile)."""
+    """All that is left: about two hours in one process. Under another ``--dist`` than ``loadfile``, the project's, each worker would run all cases."""
     _passes(case, failures)
 
 
