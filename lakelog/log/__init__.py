@@ -18,14 +18,19 @@ record. Rows with ``control`` (JSON with a ``type``) are the topic's own:
   too: ``records`` it has there, ``octets`` of the segment so far, ``first`` (milliseconds of the segment's first record), ``largest`` (its own
   records' largest time), ``undated`` (its first record has no timestamp), ``after`` (the version of the table its writer had seen); in a mirrored
   log ``holes`` (how many offsets between the log's end before and this one hold no record). A clean leaves them all.
-- ``state``, at (partition, segment -1, offset -1 - sequence): model/log_state.py. The row with the least offset holds; it says everything; of a
-  mirrored log that it has a ``mirror``, which alone may write to it.
-- ``checkpoint``, at (partition, segment -2, offset -1 - sequence): cleaning/checkpoint.py; the row with the least offset holds. Appends do not
-  read it.
-- ``token``, at (partition -1, segment = hash mod 16, offset = 63-bit hash): the answer to a repeat. The tokens of a bulk load's chunks lie at one
-  place, the hash of its identity, each with the ``batch`` of its records.
+- ``state``, at (partition, segment -1, offset -1 - ``sequence``): the row with the least offset holds, and says everything. ``topic`` (its
+  identity), ``sequence`` (from 1 on), ``epochs`` ([epoch, first offset], oldest first), ``origin``, ``start``, ``cleaned``, ``deletes_from``,
+  ``records_from``, ``rolled``, ``forgotten`` (offsets; what each means: model/log_state.py), and where there is one ``intent`` (``operation``,
+  ``id``, ``arguments``: an operation over several tables that was begun and is not finished) and ``mirror`` (the source that alone may write).
+  The row's own ``epoch`` is the log's.
+- ``checkpoint``, at (partition, segment -2, offset -1 - ``sequence``): the row with the least offset holds. Where the last clean ended:
+  ``topic``, ``sequence``, ``dirty`` (the first offset not cleaned), ``at`` (milliseconds), ``segments`` ([base offset, records, octets] of what
+  cleans have left), ``before`` and ``after`` (octets of the log around that clean). Appends do not read it, and nothing rests on it.
+- ``token``, at (partition -1, segment = hash mod 16, offset = 63-bit hash): the answer to a repeat: ``token``, its ``digest``, ``records``,
+  ``offsets`` (partition to [first, end]). The tokens of a bulk load's chunks lie at one place, the hash of its identity, each with the ``batch``
+  of its records.
 - ``aside``, at the place of a token made of its ``batch``: of an append without a token records were put aside; it answers with no offsets, and
-  is neither forgotten nor taken by a restore.
+  is neither forgotten nor taken by a restore. ``void``, at the same place: that batch, cut off before it was written, can be written no more.
 - ``source``, at (partition -1, segment = 16 + hash of the source mod 16, offset = 63-bit hash of source and name): what was taken of a source, for
   good. A restore that cuts the ``offsets`` of a row of partition -1 takes the row with them; that of a source is kept at segment -4 with the
   generations in which it was in the log (``lives``), and comes back with its records.
@@ -33,9 +38,10 @@ record. Rows with ``control`` (JSON with a ``type``) are the topic's own:
 The log end of a partition is the offset behind its last batch row, or the state's ``start`` where that is greater. Offsets below ``start`` are
 gone; below ``cleaned`` some may be; in a mirrored topic there are holes. Nothing counts offsets: a batch row says how many records it has.
 
-*Notes.* Each commit's user metadata is JSON: ``lakelog`` (append, intent, done, mirror, restore, repair, upgrade), ``ends`` (partition to known log
-end), ``checked`` (the version up to which its writer looked at commits), an append's ``batch`` and ``tails``, a change of state's ``epoch`` and
-``state`` (a partition and the ``batch`` of its new state row). A note is a hint: the rows decide.
+*Notes.* Each commit's user metadata is JSON: ``lakelog`` (``append``; ``intent`` and ``done`` of what goes over several tables, with ``truncate``,
+``restore`` and ``erase`` between them; ``clean``, ``roll``, ``void``, ``maintain``, ``mirror``, ``repair``, ``upgrade``), ``ends`` (partition to
+known log end), ``checked`` (the version up to which its writer looked at commits), an append's ``batch`` and ``tails``, the ``epoch`` and ``state``
+of a change of state (a partition and the ``batch`` of its new state row), else an ``id``. A note is a hint: the rows decide.
 
 *Before a commit a writer must check*, in the same transaction: for each partition it touches, the last record's offset and ``batch`` are those
 known, the newest state row's offset and ``batch`` too, there is no ``intent`` in it, and the topic's identity is that of the state row. Between the

@@ -82,15 +82,20 @@ def test_a_refusal_is_given_only_after_a_look_that_no_cache_answers(lake: Lake, 
     """A mounted file system may show a folder as it was a while ago."""
     mine, other = lake.create_topic("t", key="STRING", value="STRING"), lake.topic("t")
     mine.append([record("a")])
+    last = commit_file.newest(lake.spark, mine.bronze)
+    assert last is not None
     other.append([record("b")])
-    is_current = commit_file.is_current
-    monkeypatch.setattr(commit_file, "is_current", lambda spark, table, seen: seen is not None or is_current(spark, table, seen))
-    assert mine.append([record("c")], expected_offset={0: 2}).offsets == {0: (2, 3)}
-    with pytest.raises(ExpectedOffsetMismatch) as refused:
-        other.append([record("d")], expected_offset={0: 2})
-    assert refused.value.actual == 3
+    note = commit_file.note
+    with monkeypatch.context() as mounted:
+        # The folder shows no commit after the first append's.
+        mounted.setattr(commit_file, "newest", lambda spark, table: last)
+        mounted.setattr(commit_file, "at", lambda spark, table, version: last if version == last.version else None)
+        mounted.setattr(commit_file, "note", lambda spark, table, version: note(spark, table, version) if version <= last.version else None)
+        assert mine.append([record("c")], expected_offset={0: 2}).offsets == {0: (2, 3)}
+        with pytest.raises(ExpectedOffsetMismatch) as refused:
+            other.append([record("d")], expected_offset={0: 2})
+        assert refused.value.actual == 3
     monkeypatch.setattr(commit_file, "is_gone", lambda spark, table: True)
-    monkeypatch.setattr(commit_file, "is_current", is_current)
     assert mine.append([record("d")]).offsets == {0: (3, 4)}
 
 
