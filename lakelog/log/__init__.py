@@ -40,8 +40,9 @@ gone; below ``cleaned`` some may be; in a mirrored topic there are holes. Nothin
 
 *Notes.* Each commit's user metadata is JSON: ``lakelog`` (``append``; ``intent`` and ``done`` of what goes over several tables, with ``truncate``,
 ``restore`` and ``erase`` between them; ``clean``, ``roll``, ``void``, ``maintain``, ``mirror``, ``repair``, ``upgrade``), ``ends`` (partition to
-known log end), ``checked`` (the version up to which its writer looked at commits), an append's ``batch`` and ``tails``, the ``epoch`` and ``state``
-of a change of state (a partition and the ``batch`` of its new state row), else an ``id``. A note is a hint: the rows decide.
+known log end), ``checked`` (the version up to which its writer looked at commits), an append's ``batch`` and ``tails``, a change of state's
+``epoch`` and ``state`` (a partition and the ``batch`` of its new state row); ``id``, the commit's identity, in all but ``append``, ``restore`` and
+``maintain``. A note is a hint: the rows decide.
 
 *Before a commit a writer must check*, in the same transaction: for each partition it touches, the last record's offset and ``batch`` are those
 known, the newest state row's offset and ``batch`` too, there is no ``intent`` in it, and the topic's identity is that of the state row. Between the
