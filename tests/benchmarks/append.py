@@ -11,8 +11,9 @@ Four questions, medians of CPU seconds of all processes:
 
 What was found, on two cores:
 
-- A million records, a process for each append, the start of Java and Spark included: a frame 1.8 to 1.9, ``jobs/append.py`` of the files with
-  a token 1.9 times a script with the plain append (16 to 20 CPU-s).
+- A million records, a process for each append, the start of Java and Spark included: a frame 2.1 to 2.2, ``jobs/append.py`` of the files with
+  a token 2.4 times a script with the plain append (26, 55 and 60 CPU-s on a slow machine). The archive of Java's classes makes all three
+  cheaper and so the ratios larger: without it (``LAKELOG_CLASS_ARCHIVE=off``) 39, 65 and 75 CPU-s, 1.7 and 1.9 times.
 - In one process that appends again and again: 3.3 to 3.5 times for files, 3.7 to 3.9 for a frame, after eight rounds; 2.9 and 3.6 after
   thirty, when Java has compiled Spark's planner (1.0 CPU-s for the plain one). 1.4 of the 3.0 CPU-s for files are the tasks of the write:
   bronze's twelve columns in the place of the frame's two take 0.9 as bare Parquet (0.55 for the two), partitions and the count above the
