@@ -22,7 +22,7 @@ from tests.jobs.test_databricks import TARGETS, bundle
 KUBERNETES, RELEASE = ("kubernetes-validate==1.37.0",), "1.32"
 DATABRICKS = ("databricks-bundles==1.22.1",)
 AIRFLOW = (
-    "apache-airflow>=3,<4", "apache-airflow-providers-standard", "apache-airflow-providers-apache-spark", "apache-airflow-providers-smtp",
+    "apache-airflow>=3.1,<4", "apache-airflow-providers-standard", "apache-airflow-providers-apache-spark", "apache-airflow-providers-smtp",
 )  # fmt: skip
 
 VALIDATE = f"""
@@ -50,7 +50,7 @@ print(json.dumps(found))
 DAGS = """
 import json, sys
 from airflow.dag_processing.dagbag import DagBag
-found = DagBag(dag_folder=json.load(sys.stdin), include_examples=False)
+found = DagBag(dag_folder=json.load(sys.stdin))
 print(json.dumps({"errors": found.import_errors, "dags": sorted(found.dag_ids)}))
 """
 
