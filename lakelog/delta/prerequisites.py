@@ -42,7 +42,9 @@ CONNECTORS = {
     "gs": "com.google.cloud.bigdataoss:gcs-connector",
 }
 # What another program's settings would change about our Java process.
-LEAKING_VARIABLES = ("PYSPARK_SUBMIT_ARGS", "SPARK_HOME", "SPARK_CONF_DIR", "HADOOP_CONF_DIR", "SPARK_REMOTE")
+LEAKING_VARIABLES = ("PYSPARK_SUBMIT_ARGS", "SPARK_HOME", "SPARK_CONF_DIR", "HADOOP_CONF_DIR", "SPARK_REMOTE", "SPARK_API_MODE")
+# By these PySpark knows that the session of its process is one of Connect's. Its children inherit them: a notebook's `!lakelog`, which has none.
+CONNECT_MODE = ("SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE")
 
 
 def java_command(environment: Mapping[str, str] = os.environ) -> str | None:
@@ -241,3 +243,11 @@ def _resolve(coordinates: str, work: Path) -> list[Path]:
             "Behind a proxy or mirror, name an Ivy settings file in LAKELOG_IVY_SETTINGS; `lakelog doctor` shows the rest."
         )
     return jars
+
+
+def raise_only() -> None:
+    """Have PySpark raise the errors of queries, and not print them beside that, as lines of JSON on stderr."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lakelog.delta import prerequisites
 from lakelog.delta.class_archive import beside_spark, class_archive
 from lakelog.delta.prerequisites import LEAKING_VARIABLES, cache_folder, check_extras, check_java, delta_jars, kafka_jars
 from lakelog.errors import NotReady
@@ -149,6 +150,7 @@ def launched_session(environment: Mapping[str, str] = os.environ) -> SparkSessio
         return None
     from pyspark.sql import SparkSession
 
+    prerequisites.raise_only()
     return SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
 
 
@@ -179,17 +181,17 @@ def local_session(
         NotReady: Java, an extra or the jars are missing, or Java did not start; the message says which and what to do.
     """
     check_extras()
-    from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
+    prerequisites.raise_only()
     running = _running()
     if running is not None:
         return running
     check_java()
     jars = [*delta_jars(say), *(kafka_jars(say) if kafka else [])]
 
-    # PySpark prints every error of a query as a line of JSON on stderr, beside raising it.
-    PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
+    for name in prerequisites.CONNECT_MODE:
+        os.environ.pop(name, None)
     folder = cache_folder()
     log4j = folder / "log4j2.properties"
     if not log4j.exists() or log4j.read_text() != LOG4J:
@@ -221,13 +223,13 @@ def local_session(
     if _is_alone(master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName(app).master(master)
-    for name, value in settings.items():
-        builder = builder.config(name, value)
     written = _log_file(folder)
     before = written.stat().st_size if written.exists() else 0
     try:
         with _output_to(written), _starting():
+            builder = SparkSession.builder.appName(app).master(master)
+            for name, value in settings.items():
+                builder = builder.config(name, value)
             return _asking_once(builder.getOrCreate())
     except Exception as error:
         raise NotReady(f"Spark did not start: {_reason(error, written, before)} See {written} and `lakelog doctor`.") from error
@@ -275,7 +277,7 @@ def _running() -> SparkSession | None:
 
     try:
         return SparkSession.active()
-    except PySparkRuntimeError:
+    except (PySparkRuntimeError, ImportError):  # or Connect's own packages are not there
         return None
 
 

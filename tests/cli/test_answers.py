@@ -104,6 +104,7 @@ class Terminal(io.StringIO):
         return True
 
 
+@pytest.mark.classic("a client of Spark Connect is not told of tasks")
 def test_progress_is_shown_on_a_terminal_only(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     from pyspark.sql import functions as F
 

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -133,9 +133,12 @@ def test_broken_settings_are_a_finding(cli: Callable[..., Answer], tmp_path: Pat
     assert "Did you mean root?" in found["checks"][-1]["found"]
 
 
-def test_why_java_did_not_start_is_told() -> None:
+@pytest.mark.parametrize("inherited", [(), ("SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE"), ("SPARK_API_MODE", "SPARK_REMOTE")])
+def test_why_java_did_not_start_is_told(inherited: Sequence[str]) -> None:
+    """Java is started whatever a parent with a session of Spark Connect leaves in the environment."""
     script = "from lakelog import local_session; local_session(memory='lots')"
-    answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    environment = {**os.environ, **dict.fromkeys(inherited, "connect")}
+    answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=False)
 
     assert "NotReady: Spark did not start: " in answer.stderr
     assert "Invalid maximum heap size: -Xmxlots." in answer.stderr
