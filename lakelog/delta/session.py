@@ -144,7 +144,7 @@ def _tell(line: str) -> None:
 def launched_session(environment: Mapping[str, str] = os.environ) -> SparkSession | None:
     """The session that Databricks or spark-submit made, or configured, for this process; None where neither started it.
 
-    It is taken as it is: no master, no jar and no setting of lakelog's.
+    It is taken as it is: no master, no jar and no setting of lakelog's. PySpark no longer prints errors in this process, it only raises them.
     """
     if not any(environment.get(name) for name in LAUNCHERS):
         return None
