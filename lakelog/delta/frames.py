@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import TYPE_CHECKING, Any
 
+from lakelog.delta.location import over_connect
 from lakelog.model.records import kinds_within
 
 if TYPE_CHECKING:
@@ -60,41 +61,48 @@ def in_python(rows: DataFrame) -> DataFrame:
     """Rows as Python can hold them, for `json_values.plain`; rows that are none of Spark's are returned as they are.
 
     A TIMESTAMP is its microseconds since 1970: PySpark makes a time of the machine's zone of it, which has no year 0 and no year 10000. A MAP with
-    times in it, or whose keys hold arrays, for which there is no dict, is the array of its entries.
+    times in it, or whose keys hold arrays, for which there is no dict, is the array of its entries. Of a text that is not UTF-8 a Connect session
+    hands on nothing: there its octets are U+FFFD, as PySpark shows them on any other session, and any MAP with texts is the array of its entries.
     """
     fields = rows.schema.fields
-    if not hasattr(rows, "sparkSession") or not any(_is_changed(field.dataType) for field in fields):
+    if not hasattr(rows, "sparkSession"):
+        return rows
+    changed = {"timestamp", "string"} if over_connect(rows.sparkSession) else {"timestamp"}
+    if not any(_is_changed(field.dataType, changed) for field in fields):
         return rows
     from pyspark.sql import functions as F
 
     # Names of columns may be there twice.
     numbered = rows.toDF(*[f"_{place}" for place in range(len(fields))])
-    return numbered.select(*[_changed(F.col(f"_{place}"), field.dataType).alias(field.name) for place, field in enumerate(fields)])
+    return numbered.select(*[_changed(F.col(f"_{place}"), field.dataType, changed).alias(field.name) for place, field in enumerate(fields)])
 
 
-def _is_changed(kind: Any) -> bool:
+def _is_changed(kind: Any, changed: Set[str]) -> bool:
     within: list[Any] = kinds_within(kind)
     maps = [one for one in within if one.typeName() == "map"]
     arrays = (one.typeName() == "array" for found in maps for one in kinds_within(found.keyType))
-    return any(one.typeName() == "timestamp" for one in within) or any(arrays)
+    return any(one.typeName() in changed for one in within) or any(arrays)
 
 
-def _changed(column: Column, kind: Any) -> Column:
+def _changed(column: Column, kind: Any, changed: Set[str]) -> Column:
     from pyspark.sql import functions as F
 
     name = kind.typeName()
     # Of a struct with one name twice no field can be told from the other.
-    if not _is_changed(kind) or name == "struct" and len({one.lower() for one in kind.names}) < len(kind.names):
+    if not _is_changed(kind, changed) or name == "struct" and len({one.lower() for one in kind.names}) < len(kind.names):
         return column
     if name == "timestamp":
         return F.unix_micros(column)
+    if name == "string":
+        return F.make_valid_utf8(column)
     if name == "array":
-        return F.transform(column, lambda one: _changed(one, kind.elementType))
+        return F.transform(column, lambda one: _changed(one, kind.elementType, changed))
     if name == "map":
         return F.transform(
-            F.map_entries(column), lambda one: F.struct(_changed(one["key"], kind.keyType), _changed(one["value"], kind.valueType))
+            F.map_entries(column),
+            lambda one: F.struct(_changed(one["key"], kind.keyType, changed), _changed(one["value"], kind.valueType, changed)),
         )
-    fields = [_changed(column[field.name], field.dataType).alias(field.name) for field in kind.fields]
+    fields = [_changed(column[field.name], field.dataType, changed).alias(field.name) for field in kind.fields]
     return F.when(column.isNotNull(), F.struct(*fields))
 
 

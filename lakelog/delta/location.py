@@ -37,6 +37,11 @@ def on_this_disk(spark: SparkSession | None, location: str) -> str | None:
     return path if path != location or _default(spark).startswith("file:") else None
 
 
+def over_connect(spark: SparkSession) -> bool:
+    """Whether a session is a client of Spark Connect, whose server may be another machine and analyses a frame anew for every action."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
 def address(spark: SparkSession, location: str) -> str:
     """A location with its scheme, as storage tools outside of Spark name it."""
     if local_path(location) != location:
@@ -46,7 +51,7 @@ def address(spark: SparkSession, location: str) -> str:
 
 def _shares_this_disk(spark: SparkSession) -> bool:
     """Whether Spark's driver runs on this machine: always beside a classic session; of Spark Connect only a server that PySpark started here."""
-    if not type(spark).__module__.startswith("pyspark.sql.connect"):
+    if not over_connect(spark):
         return True
     host = str(getattr(getattr(spark, "client", None), "host", ""))
     return "SPARK_LOCAL_REMOTE" in os.environ and host in ("localhost", "127.0.0.1", "::1")

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakelog.delta.commits import carries, carrying, signed, version_with
-from lakelog.delta.statement import committing, during, interpreted
+from lakelog.delta.statement import TRAVELS_WITHIN, beyond_retention, committing, during, interpreted
 from lakelog.delta.tables import as_of, door, overwrite, read
 from lakelog.model.names import TableRef
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
-# Delta refuses versions older than the retention of removed files, whether their files are there or not; lakelog decides which are kept.
-BEYOND_RETENTION = {"spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false"}
 # Spark lists folders with thousands of tasks otherwise, which takes a minute for a small table.
 FEW_TASKS = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": "4"}
 
@@ -26,7 +24,7 @@ def pinned(spark: SparkSession, table: TableRef, version: int | None) -> DataFra
     """
     if version is None:
         return read(spark, table)
-    with door(table), during(spark, BEYOND_RETENTION):
+    with door(table), beyond_retention(spark):
         rows = spark.sql(as_of(table, version))
         # Spark Connect looks at the table only when it is asked for something.
         rows.schema  # noqa: B018
@@ -66,7 +64,7 @@ def restore(spark: SparkSession, table: TableRef, version: int) -> int | None:
     Cost: the lists of files of two versions are compared; no data file is read or written; one look at the newest commit.
     """
     sign = signed(None)
-    with committing(spark, table), door(table), during(spark, {**BEYOND_RETENTION, **carrying(sign)}):
+    with committing(spark, table), door(table), during(spark, {TRAVELS_WITHIN: "false", **carrying(sign)}):
         spark.sql(f"RESTORE TABLE {table.sql()} TO VERSION AS OF {int(version)}").collect()
         return version_with(spark, table, sign) if carries(spark, sign) else None
 
@@ -80,7 +78,7 @@ def rewrite(spark: SparkSession, table: TableRef, version: int, *, partitioned_b
 
     Cost: the rows of that version are read and written once.
     """
-    with during(spark, BEYOND_RETENTION):
+    with beyond_retention(spark):
         return overwrite(pinned(spark, table, version), table, partitioned_by=partitioned_by)
 
 

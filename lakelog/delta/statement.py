@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import weakref
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from lakelog.delta.location import over_connect
 from lakelog.delta.lock import held
 from lakelog.delta.object_store import warn_of_two_writers
 from lakelog.delta.session import setting
 from lakelog.model.names import TableRef
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 # Spark writes a class for each statement whose numbers are new, and compiles it twice (for the planner and for its tasks): for few rows that
 # takes longer than to run without.
@@ -30,6 +32,10 @@ WRITERS = {
     "spark.sql.parquet.compression.codec": "zstd",
     "parquet.compression.codec.zstd.level": "1",
 }
+# Delta refuses versions older than the retention of removed files, whether their files are there or not; lakelog decides which are kept.
+TRAVELS_WITHIN = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
+# What Connect sessions said of it before lakelog did.
+_said_before: weakref.WeakKeyDictionary[SparkSession, str | None] = weakref.WeakKeyDictionary()
 # What a commit carries and how it is written are settings of the Spark session.
 _settings_in_use = threading.RLock()
 _interpreting = threading.Lock()
@@ -94,3 +100,30 @@ def during(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
         for name, old in before.items():
             with contextlib.suppress(Exception):
                 spark.conf.set(name, old) if old is not None else spark.conf.unset(name)
+
+
+@contextlib.contextmanager
+def beyond_retention(spark: SparkSession) -> Iterator[None]:
+    """Versions older than their table's retention can be read by what is planned in here, where the session may be told (not serverless).
+
+    A Connect session is told for the rest of its life: its server analyses what is planned in here once more when it is run, whenever that is.
+    Versions that nobody keeps are refused there by `within_retention`.
+    """
+    if not over_connect(spark):
+        with during(spark, {TRAVELS_WITHIN: "false"}):
+            yield
+        return
+    if spark not in _said_before:
+        _said_before[spark] = setting(spark, TRAVELS_WITHIN)
+    with contextlib.suppress(Exception):
+        spark.conf.set(TRAVELS_WITHIN, "false")
+    yield
+
+
+def within_retention(rows: DataFrame) -> DataFrame:
+    """Rows of a version that is kept by nothing but its table's retention. On a Connect session it is asked here whether Delta refuses them."""
+    spark = rows.sparkSession
+    if over_connect(spark):
+        with during(spark, {TRAVELS_WITHIN: _said_before.get(spark) or "true"} if spark in _said_before else {}):
+            rows.schema  # noqa: B018
+    return rows

@@ -45,6 +45,10 @@ def cancel(spark: SparkSession) -> None:
     def tell() -> None:
         with contextlib.suppress(Exception):
             spark.sparkContext.cancelAllJobs()
+            return
+        # A Connect session has no context.
+        with contextlib.suppress(Exception):
+            spark.interruptAll()
 
     # From a thread of its own, as in `end`.
     telling = threading.Thread(target=tell, daemon=True)

@@ -20,7 +20,7 @@ from lakelog.delta.errors import SOURCE_CHANGED as SOURCE_CHANGED
 from lakelog.delta.errors import condition_of
 from lakelog.delta.errors import source_door as source_door
 from lakelog.delta.filesystem import is_cut_off, remove
-from lakelog.delta.statement import committing, during, interpreted
+from lakelog.delta.statement import committing, during, interpreted, within_retention
 from lakelog.errors import Conflict, NotFound
 from lakelog.model.names import TableRef, literal, quoted, schema_sql
 
@@ -165,7 +165,7 @@ def read(spark: SparkSession, table: TableRef, at: int | datetime.datetime | Non
     with door(table):
         if at is None:
             return spark.read.table(table.sql())
-        return spark.sql(as_of(table, at))
+        return within_retention(spark.sql(as_of(table, at)))
 
 
 def as_of(table: TableRef, version: int) -> str:

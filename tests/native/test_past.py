@@ -169,3 +169,10 @@ def test_both_engines_refuse_the_same_versions(lake: Lake, clock: Clock, cli: Ca
         assert (native.code, through_spark.code) == (code, code), (at, native, through_spark)
         same = ("SNAPSHOT_NOT_FOUND" in native.out, "SNAPSHOT_NOT_FOUND" in through_spark.out) if code else (native.out, through_spark.out)
         assert same[0] == same[1] and same[0], at
+    orders = lake.topic("t")
+    kept, asked = orders.latest(at="kept"), lake.sql("SELECT value FROM t", at="kept")
+    for at in (1, newest - 1):
+        with pytest.raises(NotFound, match="cannot be read any more"):
+            orders.latest(at=at).collect()
+    # Rows of a kept one may be asked for later.
+    assert [row["value"] for row in (*kept.collect(), *kept.filter("value > 0").collect(), *asked.collect())] == ["1"] * 3
