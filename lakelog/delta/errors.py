@@ -18,9 +18,10 @@ NOT_THERE = (
 GONE = ("DELTA_UNSUPPORTED_TIME_TRAVEL", "DELTA_VERSIONS_NOT_CONTIGUOUS", "DELTA_CANNOT_RECREATE", "DELTA_TIMESTAMP",
         "DELTA_VERSION_NOT_FOUND", "DELTA_FILE_NOT_FOUND", "VersionNotFound", "DELTA_NO_RECREATABLE")  # fmt: skip
 
-# What RESTORE says, without a condition, where files of the version were removed; and Java, where a table's whole folder was.
+# What RESTORE says, without a condition, where files of the version were removed; and Java, where a table's whole folder was
+# (over Connect the class of the exception is in brackets).
 FILES_GONE = re.compile(r"Not all files from version \d+ are available in file system")
-FOLDER_GONE = re.compile(r"FileNotFoundException: [^\n]*_delta_log")
+FOLDER_GONE = re.compile(r"FileNotFoundException[:)] [^\n]*_delta_log")
 # What Java says of files that are not what was written, where Spark has no condition for it or puts another one around it.
 BROKEN = re.compile(r"\[FAILED_READ_FILE|ChecksumException|JsonParseException|is not a Parquet file")
 BROKEN_WITHIN = ("STAGE_MATERIALIZATION_MULTIPLE_FAILURES", "FAILED_READ_FILE")

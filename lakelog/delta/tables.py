@@ -100,7 +100,9 @@ def overwrite(rows: DataFrame, table: TableRef, *, partitioned_by: tuple[str, ..
     from pyspark.sql import functions as F
 
     spark = rows.sparkSession
-    same = dict(rows.dtypes) == dict(read(spark, table).dtypes)
+    # Spark Connect looks anew at what the rows are made of.
+    with door(table):
+        same = dict(rows.dtypes) == dict(read(spark, table).dtypes)
     if same and partition_columns(spark, table) == partitioned_by:
         return replace(rows, table, F.lit(True), user_metadata=user_metadata)
     sign = signed(user_metadata)
