@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakelog.delta.commits import carries, carrying, signed, version_with
-from lakelog.delta.statement import TRAVELS_WITHIN, beyond_retention, committing, during, interpreted
+from lakelog.delta.statement import ENFORCE_RETENTION, beyond_retention, committing, during, interpreted
 from lakelog.delta.tables import as_of, door, overwrite, read
 from lakelog.model.names import TableRef
 
@@ -64,7 +64,7 @@ def restore(spark: SparkSession, table: TableRef, version: int) -> int | None:
     Cost: the lists of files of two versions are compared; no data file is read or written; one look at the newest commit.
     """
     sign = signed(None)
-    with committing(spark, table), door(table), during(spark, {TRAVELS_WITHIN: "false", **carrying(sign)}):
+    with committing(spark, table), door(table), during(spark, {ENFORCE_RETENTION: "false", **carrying(sign)}):
         spark.sql(f"RESTORE TABLE {table.sql()} TO VERSION AS OF {int(version)}").collect()
         return version_with(spark, table, sign) if carries(spark, sign) else None
 

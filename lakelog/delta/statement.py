@@ -33,9 +33,9 @@ WRITERS = {
     "parquet.compression.codec.zstd.level": "1",
 }
 # Delta refuses versions older than the retention of removed files, whether their files are there or not; lakelog decides which are kept.
-TRAVELS_WITHIN = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
-# What Connect sessions said of it before lakelog did.
-_said_before: weakref.WeakKeyDictionary[SparkSession, str | None] = weakref.WeakKeyDictionary()
+ENFORCE_RETENTION = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
+# What it was in Connect sessions before lakelog changed it; None where it was not set.
+_enforced_before: weakref.WeakKeyDictionary[SparkSession, str | None] = weakref.WeakKeyDictionary()
 # What a commit carries and how it is written are settings of the Spark session.
 _settings_in_use = threading.RLock()
 _interpreting = threading.Lock()
@@ -104,26 +104,29 @@ def during(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def beyond_retention(spark: SparkSession) -> Iterator[None]:
-    """Versions older than their table's retention can be read by what is planned in here, where the session may be told (not serverless).
+    """Statements in here may read versions older than their table's retention, where the session's settings may be changed (not serverless).
 
-    A Connect session is told for the rest of its life: its server analyses what is planned in here once more when it is run, whenever that is.
-    Versions that nobody keeps are refused there by `within_retention`.
+    On a Connect session the setting stays changed for the rest of its life: the server analyses a frame that is made in here again whenever it is
+    run. Versions that lakelog does not keep are refused there by `within_retention`.
     """
     if not over_connect(spark):
-        with during(spark, {TRAVELS_WITHIN: "false"}):
+        with during(spark, {ENFORCE_RETENTION: "false"}):
             yield
         return
-    if spark not in _said_before:
-        _said_before[spark] = setting(spark, TRAVELS_WITHIN)
+    if spark not in _enforced_before:
+        _enforced_before[spark] = setting(spark, ENFORCE_RETENTION)
     with contextlib.suppress(Exception):
-        spark.conf.set(TRAVELS_WITHIN, "false")
+        spark.conf.set(ENFORCE_RETENTION, "false")
     yield
 
 
 def within_retention(rows: DataFrame) -> DataFrame:
-    """Rows of a version that is kept by nothing but its table's retention. On a Connect session it is asked here whether Delta refuses them."""
+    """The rows of a version that lakelog does not keep: Delta refuses one that is older than its table's retention, when the rows are planned.
+
+    A Connect session plans them here, under the setting that its caller had, at the cost of a message to the server; no Spark job.
+    """
     spark = rows.sparkSession
     if over_connect(spark):
-        with during(spark, {TRAVELS_WITHIN: _said_before.get(spark) or "true"} if spark in _said_before else {}):
+        with during(spark, {ENFORCE_RETENTION: _enforced_before.get(spark) or "true"} if spark in _enforced_before else {}):
             rows.schema  # noqa: B018
     return rows
