@@ -68,11 +68,7 @@ def take(
         same = [one for one in held if one.id.text == entry.id.text]
         mine = next((one for one in held if one.name == name), None) if name is not None else next(iter(same), None)
         if mine is not None and mine.id.text != entry.id.text:
-            raise Refused(
-                f"{log.name}: the name {name} is taken by the snapshot {mine.id.text} of {as_datetime(mine.created).isoformat()}."
-                " Nothing was created. Choose another name, or delete that one first.",
-                name="SNAPSHOT_EXISTS", expected=entry.id.text, actual=mine.id.text,
-            )  # fmt: skip
+            raise _exists(mine, entry.id)
         if mine is not None:
             found = _again(log, mine, entry, now=now, earlier=earlier)
             if found is not None:
@@ -87,6 +83,29 @@ def take(
             registry.put_in_place(log.spark, log.root, *[_replaced(one, entry) for one in older])
             return entry.result(log.root, created=not same or bool(older))
     raise Conflict(f"{log.name}: the registry changed {ATTEMPTS} times while the snapshot was taken. Nothing was created; try again.")
+
+
+def require_free(log: TopicLog, name: str, end: LogEnd) -> None:
+    """Refuse a name before the merge whose result it is for: one that is none, or that another snapshot than one of the log's end has.
+
+    Raises:
+        InvalidRequest: the name is none.
+        Refused: the name is another snapshot's (SNAPSHOT_EXISTS).
+
+    Cost: one small Spark job over the registry.
+    """
+    check_name(name)
+    held = next((one for one in registry.entries(log.spark, log.root, log.uuid) if one.name == name), None)
+    if held is not None and dict(held.id.ends) != end.ends():
+        raise _exists(held, SnapshotId(end.epoch, end.ends()))
+
+
+def _exists(held: Entry, asked: SnapshotId) -> Refused:
+    return Refused(
+        f"{held.topic}: the name {held.name} is taken by the snapshot {held.id.text} of {as_datetime(held.created).isoformat()}."
+        " Nothing was created. Choose another name, or delete that one first.",
+        name="SNAPSHOT_EXISTS", expected=asked.text, actual=held.id.text,
+    )  # fmt: skip
 
 
 def _entry(

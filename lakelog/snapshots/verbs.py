@@ -60,16 +60,19 @@ class SnapshotVerbs:
             at: do not merge, but take this earlier state: a version of silver or a time.
 
         Raises:
-            InvalidRequest: the name or the keep is none.
+            InvalidRequest: the name or the keep is none; nothing was merged.
             Refused: the name is another snapshot's (SNAPSHOT_EXISTS), or the log begins above the state (SNAPSHOT_BELOW_LOG_START).
             NotFound: silver has no such version any more, or files of it were removed.
             Damaged: that version is the latest table of another log.
             What `merge` raises; then there is no snapshot.
 
-        Cost: a merge, one small Spark job over silver's control rows, and a small commit on the lake's registry; it does not grow with the
-        number of keys. A keep beyond silver's retention is one commit on silver more. (KIP-630; SEMANTICS 82-88)
+        Cost: a merge, one small Spark job over silver's control rows, for a name one over the registry before the merge, and a small commit on
+        the registry; it does not grow with the number of keys. A keep beyond silver's retention is one commit on silver more. (KIP-630;
+        SEMANTICS 82-88)
         """
         kept = keep_ms(keep)
+        if at is None and name is not None:
+            take.require_free(self.log, name, self._ready())
         for attempt in range(ATTEMPTS):
             if at is None:
                 self.merge()
