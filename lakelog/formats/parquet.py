@@ -24,7 +24,10 @@ def frame(spark: SparkSession, paths: Sequence[str]) -> DataFrame | None:
     """
     try:
         # Without it Spark takes the columns of one of the files for those of all.
-        return spark.read.option("mergeSchema", "true").parquet(*paths)
+        rows = spark.read.option("mergeSchema", "true").parquet(*paths)
+        # Spark Connect looks at the files only when it is asked for something.
+        rows.schema  # noqa: B018
+        return rows
     except Exception as error:
         if "PARQUET_TYPE_ILLEGAL" in str(error):
             return None

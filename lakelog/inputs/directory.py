@@ -60,7 +60,7 @@ def listed(directory: str, *, recursive: bool) -> list[File]:
     try:
         found = _in_store(directory, recursive) if path is None else _on_this_machine(directory, path, recursive)
     except OSError as error:
-        raise NotReady(f"{directory} cannot be listed: {error}. Nothing was written.") from error
+        raise NotReady(f"{directory} cannot be listed: {error.strerror or error}. Nothing was written.") from error
     return sorted(found, key=lambda one: one.name)
 
 

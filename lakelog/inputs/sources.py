@@ -206,6 +206,7 @@ def _require_known(names: Sequence[str], types: Types, *, flat: bool) -> None:
             hint = f" The column {near[0]!r} must be called {missing[0]!r}." if near else ""
             raise InvalidRequest(
                 f"The records have no column {', '.join(missing)}: every record of a topic has a key.{hint} Columns: {', '.join(names)}."
+                " Nothing was written."
             )
         known = (*keys, *values, *FLAT_FIELDS)
     unknown = [name for name in names if name not in known]

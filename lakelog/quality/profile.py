@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import tables
+from lakelog.delta.frames import in_python
 from lakelog.errors import InvalidRequest
 from lakelog.latest import silver
 from lakelog.model.names import literal, local_path, quoted
@@ -122,7 +123,8 @@ def profile(log: TopicLog, *, now: int) -> dict[str, Any]:
                 if f"{what}_{index}" in seen
             }
             if count and 0 < (facts.get("distinct") or 0) <= DISTINCT and count >= EACH * facts["distinct"]:
-                texts = rows.select(quoted(name)).filter(F.col(quoted(name)).isNotNull()).distinct().limit(DISTINCT + 1).collect()
+                some = rows.select(quoted(name)).filter(F.col(quoted(name)).isNotNull()).distinct().limit(DISTINCT + 1)
+                texts = in_python(some).collect()
                 # The count of distinct ones was estimated.
                 facts |= {"texts": sorted(row[0] for row in texts)} if len(texts) <= DISTINCT else {}
             found[name] = facts
