@@ -171,7 +171,7 @@ def _unreachable(error: BaseException, table: object) -> LakelogError | None:
         remedy = "Put its connector on Spark's class path (spark.jars.packages), or name another root."
         told = missing_connector(scheme, {}) or f"Spark cannot open {scheme}://. {remedy}"
         return NotReady(f"{place}: {told}")
-    host = re.search(r"UnknownHostException: ([^\s:]+)", told)
+    host = re.search(r"UnknownHostException(?::|\)) ([^\s:]+)", told)
     if host:
         return NotReady(f"{place}: there is no host {host[1]}. Correct the root, or the settings of the network.")
     found = UNWRITABLE.search(told)

@@ -62,7 +62,7 @@ def in_python(rows: DataFrame) -> DataFrame:
 
     A TIMESTAMP is its microseconds since 1970: PySpark makes a time of the machine's zone of it, which has no year 0 and no year 10000. A MAP with
     times in it, or whose keys hold arrays, for which there is no dict, is the array of its entries. Of a text that is not UTF-8 a Connect session
-    hands on nothing: there its octets are U+FFFD, as PySpark shows them on any other session, and any MAP with texts is the array of its entries.
+    hands on nothing: there its octets are U+FFFD, about as PySpark shows them on any other session, and any MAP with texts is the array of its entries.
     """
     fields = rows.schema.fields
     if not hasattr(rows, "sparkSession"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakelog.delta.commits import carries, carrying, signed, version_with
-from lakelog.delta.statement import ENFORCE_RETENTION, beyond_retention, committing, during, interpreted
+from lakelog.delta.statement import beyond_retention, committing, during, interpreted, planned_beyond_retention
 from lakelog.delta.tables import as_of, door, overwrite, read
 from lakelog.model.names import TableRef
 
@@ -24,7 +24,7 @@ def pinned(spark: SparkSession, table: TableRef, version: int | None) -> DataFra
     """
     if version is None:
         return read(spark, table)
-    with door(table), beyond_retention(spark):
+    with door(table), planned_beyond_retention(spark):
         rows = spark.sql(as_of(table, version))
         # Spark Connect looks at the table only when it is asked for something.
         rows.schema  # noqa: B018
@@ -64,7 +64,7 @@ def restore(spark: SparkSession, table: TableRef, version: int) -> int | None:
     Cost: the lists of files of two versions are compared; no data file is read or written; one look at the newest commit.
     """
     sign = signed(None)
-    with committing(spark, table), door(table), during(spark, {ENFORCE_RETENTION: "false", **carrying(sign)}):
+    with committing(spark, table), door(table), beyond_retention(spark), during(spark, carrying(sign)):
         spark.sql(f"RESTORE TABLE {table.sql()} TO VERSION AS OF {int(version)}").collect()
         return version_with(spark, table, sign) if carries(spark, sign) else None
 

@@ -174,8 +174,8 @@ def local_session(
         say: told one line when the jars are fetched (first start only).
 
     Returns:
-        The session. What Java prints goes to ``spark.log`` in the cache folder; once it is larger than 16 MiB a start begins a new one, and
-        the old one is ``spark.log.1``.
+        The session; PySpark no longer prints errors in this process. What Java prints goes to ``spark.log`` in the cache folder; once it is
+        larger than 16 MiB a start begins a new one, and the old one is ``spark.log.1``.
 
     Raises:
         NotReady: Java, an extra or the jars are missing, or Java did not start; the message says which and what to do.
@@ -217,6 +217,7 @@ def local_session(
         # Options of a Kafka source are secrets too.
         "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|credential|jaas",
         **{name: value for name, value in (config or {}).items() if name != "spark.jars"},
+        "spark.api.mode": "classic",  # whatever the environment or an installed package says
     }
     if settings["spark.sql.catalogImplementation"] == "in-memory":
         settings.setdefault("spark.sql.warehouse.dir", _warehouse())

@@ -38,8 +38,11 @@ ENFORCE_RETENTION = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDelete
 _enforced_before: weakref.WeakKeyDictionary[SparkSession, str | None] = weakref.WeakKeyDictionary()
 # What a commit carries and how it is written are settings of the Spark session.
 _settings_in_use = threading.RLock()
-_interpreting = threading.Lock()
-_within: dict[int, tuple[int, contextlib.ExitStack]] = {}
+# Held while a Connect session plans versions of tables under one setting or the other. No other lock is taken in here.
+_planning = threading.RLock()
+_sharing = threading.Lock()
+# By session and settings: how many threads are at statements under them, and how they are set back.
+_shared: dict[tuple[int, tuple[str, ...]], tuple[int, contextlib.ExitStack]] = {}
 
 
 @contextlib.contextmanager
@@ -67,22 +70,26 @@ def writing(spark: SparkSession) -> Iterator[None]:
 @contextlib.contextmanager
 def interpreted(spark: SparkSession, when: bool = True) -> Iterator[None]:
     """Statements planned in here are run without generated code; for few rows. Threads of one session may be in here at once."""
-    if not when:
+    with _together(spark, INTERPRETED) if when else contextlib.nullcontext():
         yield
-        return
-    place = id(spark)
-    with _interpreting:
-        inside, settings = _within.get(place, (0, contextlib.ExitStack()))
+
+
+@contextlib.contextmanager
+def _together(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
+    """`during` for statements that threads of one session may be at together: the first one sets, the last one sets back."""
+    place = (id(spark), tuple(wanted))
+    with _sharing:
+        inside, settings = _shared.get(place, (0, contextlib.ExitStack()))
         if not inside:
-            settings.enter_context(during(spark, INTERPRETED))
-        _within[place] = (inside + 1, settings)
+            settings.enter_context(during(spark, wanted))
+        _shared[place] = (inside + 1, settings)
     try:
         yield
     finally:
-        with _interpreting:
-            inside, settings = _within.pop(place)
+        with _sharing:
+            inside, settings = _shared.pop(place)
             if inside > 1:
-                _within[place] = (inside - 1, settings)
+                _shared[place] = (inside - 1, settings)
             else:
                 settings.close()
 
@@ -105,28 +112,38 @@ def during(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
 @contextlib.contextmanager
 def beyond_retention(spark: SparkSession) -> Iterator[None]:
     """Statements in here may read versions older than their table's retention, where the session's settings may be changed (not serverless).
+    Threads of one session may be in here at once; a version that is not kept is then not refused to the others either.
 
-    On a Connect session the setting stays changed for the rest of its life: the server analyses a frame that is made in here again whenever it is
-    run. Versions that lakelog does not keep are refused there by `within_retention`.
+    On a Connect session the setting stays changed for the rest of its life, for its user's own statements too, and for sessions cloned from it: the
+    server analyses a frame that is made in here again whenever it is run. What `tables.read` reads there is asked for by `within_retention`.
     """
     if not over_connect(spark):
-        with during(spark, {ENFORCE_RETENTION: "false"}):
+        with _together(spark, {ENFORCE_RETENTION: "false"}):
             yield
         return
-    if spark not in _enforced_before:
-        _enforced_before[spark] = setting(spark, ENFORCE_RETENTION)
-    with contextlib.suppress(Exception):
-        spark.conf.set(ENFORCE_RETENTION, "false")
+    with _planning:
+        if spark not in _enforced_before:
+            _enforced_before[spark] = setting(spark, ENFORCE_RETENTION)
+        with contextlib.suppress(Exception):
+            spark.conf.set(ENFORCE_RETENTION, "false")
     yield
 
 
 def within_retention(rows: DataFrame) -> DataFrame:
     """The rows of a version that lakelog does not keep: Delta refuses one that is older than its table's retention, when the rows are planned.
 
-    A Connect session plans them here, under the setting that its caller had, at the cost of a message to the server; no Spark job.
+    A Connect session plans them here, under the setting that its caller had, at the cost of four messages to the server; no Spark job. The rows of
+    a version that is kept are refused if another thread runs them in just that moment.
     """
     spark = rows.sparkSession
     if over_connect(spark):
-        with during(spark, {ENFORCE_RETENTION: _enforced_before.get(spark) or "true"} if spark in _enforced_before else {}):
+        with _planning, during(spark, {ENFORCE_RETENTION: _enforced_before[spark] or "true"} if spark in _enforced_before else {}):
             rows.schema  # noqa: B018
     return rows
+
+
+@contextlib.contextmanager
+def planned_beyond_retention(spark: SparkSession) -> Iterator[None]:
+    """`beyond_retention` around what is only planned, not run: on a Connect session `within_retention` waits for its end."""
+    with _planning if over_connect(spark) else contextlib.nullcontext(), beyond_retention(spark):
+        yield

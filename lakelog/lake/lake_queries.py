@@ -7,7 +7,7 @@ from collections.abc import Iterator, Set
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, cast
 
-from lakelog.delta.statement import beyond_retention
+from lakelog.delta.statement import planned_beyond_retention
 from lakelog.errors import InvalidRequest, LakelogError, NotFound, TopicNotFound
 from lakelog.lake.lake_topics import LakeTopics
 from lakelog.lake.query import query as checked_query
@@ -85,7 +85,7 @@ class LakeQueries(LakeTopics):
         whole = views.over(known, query)
         try:
             # A snapshot is read however old it is (`_selects`).
-            with beyond_retention(self.spark):
+            with planned_beyond_retention(self.spark):
                 frame = self.spark.sql(whole)
                 # Spark Connect analyses a query only when it is asked for something.
                 frame.schema  # noqa: B018

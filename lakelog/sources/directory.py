@@ -115,7 +115,7 @@ def take(topic: Topic, source: DirectorySource, *, tell: Callable[[int, int], No
         taken = _taken(topic.name, source, done, listing)
         error.details = {**error.details, "taken": taken.to_dict()}
         if done:
-            error.args = (f"{error} Of {source} {taken.files} files before are in the log, and are not taken again.",)
+            error.args = (f"{error} Files of {source} in the log, which are not taken again: {taken.files}.",)
         raise
 
 

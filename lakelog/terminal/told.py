@@ -35,7 +35,7 @@ def until(result: Snapshot) -> str:
     """Until when a snapshot is kept, in words."""
     if result.kept_until is None:
         return "by retention"
-    return "for ever" if result.kept_until.year == 9999 else f"until {result.kept_until:%Y-%m-%d %H:%M}"
+    return "for ever" if result.kept_until.year == 9999 else f"until {result.kept_until:%Y-%m-%d %H:%M} UTC"
 
 
 def snapshots(found: Sequence[Snapshot]) -> None:
@@ -50,7 +50,7 @@ def snapshot(result: Snapshot) -> None:
     facts = {
         "topic": result.topic, "name": result.name or "-", "id": result.id, "epoch": result.epoch,
         "contains": ", ".join(f"partition {index} up to offset {end}" for index, end in sorted(result.ends.items())),
-        "rule": result.rule, "created": f"{result.created_at:%Y-%m-%d %H:%M}" + (" by a merge" if result.automatic else ""),
+        "rule": result.rule, "created": f"{result.created_at:%Y-%m-%d %H:%M} UTC" + (" by a merge" if result.automatic else ""),
         "kept": until(result), "form": f"silver version {result.version}" if result.table is None else f"a table of its own, {result.table}",
         "note": result.note or "-",
     }  # fmt: skip
@@ -207,11 +207,11 @@ def erased(result: Erased, *, line: Callable[[str], None] = line) -> None:
         return
     if result.erased_at is not None:
         line(
-            f"  on the list of erased keys since {result.erased_at:%Y-%m-%d %H:%M}: no restore, import or requeue brings its old records back"
+            f"  on the list of erased keys since {result.erased_at:%Y-%m-%d %H:%M} UTC: no restore, import or requeue brings its old records back"
         )
     for one in result.held:
         files = "" if one.files is None else f" ({count(one.files, 'file')})"
-        until = "" if one.until is None else f" until {one.until:%Y-%m-%d %H:%M}"
+        until = "" if one.until is None else f" until {one.until:%Y-%m-%d %H:%M} UTC"
         line(f"  still held by {one.where}{files}{until}. {one.remedy}")
     if result.unread:
         line(f"  not searched: {count(result.unread, 'row')} of the quarantine that are no records; look at them with quarantine list")

@@ -144,6 +144,16 @@ def test_why_java_did_not_start_is_told(inherited: Sequence[str]) -> None:
     assert "Invalid maximum heap size: -Xmxlots." in answer.stderr
 
 
+@pytest.mark.long
+def test_a_mode_of_connect_in_the_environment_starts_java_all_the_same() -> None:
+    """``bin/pyspark`` hands it to its children; an installed pyspark-connect package has the same effect."""
+    script = "from lakelog import local_session; spark = local_session(); print(spark.range(3).count(), spark.sparkContext.master)"
+    environment = {**os.environ, "SPARK_CONNECT_MODE": "1"}
+    answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=False)
+
+    assert answer.stdout == "3 local[*]\n", answer.stderr
+
+
 @pytest.mark.usefixtures("spark")
 def test_spark_writes_and_reads_a_delta_table(cli: Callable[..., Answer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakelog.delta.errors import door
-from lakelog.errors import Damaged, InvalidRequest, NotFound
+from lakelog.errors import Damaged, InvalidRequest, NotFound, NotReady
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,8 @@ def test_other_wrong_values_pass_as_they_are() -> None:
             " Multiple failures (2) in stage materialization:\n[FAILED_READ_FILE.NO_HINT] Encountered error while reading file a.parquet", Damaged,
             "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file a.parquet",
         ),
+        ("(java.io.FileNotFoundException) File file:/a/_delta_log does not exist", NotFound, "t: there is no Delta table or file of that name."),
+        ("(java.net.UnknownHostException) bucket.example: Name or service not known", NotReady, "there is no host bucket.example."),
         (
             "[DELTA_VERSION_NOT_FOUND] Cannot time travel Delta table to version 9. Available versions: [2, 3].", NotFound,
             "t: there is no version 9. Its versions are 2 to 3.",

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+from lakelog.model.names import TableRef
 
 Damage = Callable[[Path, Path], None]
 
@@ -205,3 +208,17 @@ def damaged(source: Path, target: Path, topic: str, damage: str) -> Path:
     part(source, target, topic)
     DAMAGES[damage](target, target / topic)
     return target
+
+
+def three_versions(folder: Path) -> TableRef:
+    """Three versions, of three days ago, two days ago and now, each without the rows of the one before; removed files are kept for a day."""
+    import pyarrow
+    from deltalake import write_deltalake
+
+    now = time.time()
+    for version in range(3):
+        kept = {"delta.deletedFileRetentionDuration": "interval 86400 seconds"}
+        write_deltalake(str(folder), pyarrow.table({"n": [version]}), mode="overwrite", configuration=kept if version == 0 else None)
+        when = now - (3 - version) * 86_400 * (version < 2)
+        os.utime(folder / f"_delta_log/{version:020}.json", (when, when))
+    return TableRef(str(folder))

@@ -20,7 +20,7 @@ from lakelog.model.names import TableRef
 from lakelog.native import past
 from lakelog.native.table import Table
 from tests.conftest import Answer
-from tests.native.damages import commits, configured, data_files
+from tests.native.damages import commits, configured, data_files, three_versions
 from tests.snapshots.test_kept import aged
 from tests.snapshots.test_snapshots import DAY, put, topic
 
@@ -30,14 +30,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def table(tmp_path: Path) -> TableRef:
-    """Three versions, of three days ago, two days ago and now, each without the rows of the one before; removed files are kept for a day."""
-    path, now = str(tmp_path / "table"), time.time()
-    for version in range(3):
-        kept = {"delta.deletedFileRetentionDuration": "interval 86400 seconds"}
-        write_deltalake(path, pyarrow.table({"n": [version]}), mode="overwrite", configuration=kept if version == 0 else None)
-        when = now - (3 - version) * 86_400 * (version < 2)
-        os.utime(tmp_path / f"table/_delta_log/{version:020}.json", (when, when))
-    return TableRef(path)
+    return three_versions(tmp_path / "table")
 
 
 def now() -> int:
