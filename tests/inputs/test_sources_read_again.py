@@ -81,7 +81,7 @@ def test_a_file_whose_records_belong_to_other_partitions_now_fails_and_nothing_i
 
 def test_a_frame_that_its_owner_cached_is_read_from_there(lake: Lake) -> None:
     topic = lake.create_topic("cached", key="STRING", value="STRING")
-    # A Connect session makes other ones of them whenever it looks at the frame, and so does not find it among those that are cached.
+    # A Connect session seeds uuid() anew whenever it analyses the frame: it never finds that frame among those that are cached.
     other_each_time = "CAST(rand(7) AS STRING) AS value" if over_connect(lake.spark) else "uuid() AS value"
     frame = lake.spark.range(3).selectExpr("concat('k', id) AS key", other_each_time)
     assert not requested(lake.spark, frame, None, topic.types).repeatable
