@@ -123,6 +123,9 @@ def kept(frame: DataFrame) -> DataFrame:
 
     found = frame.localCheckpoint(eager=False, storageLevel=StorageLevel.MEMORY_AND_DISK)
     plan = getattr(found, "_plan", None)
-    if plan is not None:
-        _remembered.append(plan)
-    return found
+    if plan is None:
+        return found
+    # pyspark 4.1.3 gives it to whichever session is the thread's active one, whose server knows of no such frame; see `_remembered` for the rest.
+    plan._spark_session = frame.sparkSession
+    _remembered.append(plan)
+    return type(found)(plan, frame.sparkSession)

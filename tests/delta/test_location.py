@@ -13,6 +13,7 @@ from lakelog.delta.location import address, on_this_disk
 from lakelog.errors import InvalidRequest, TopicNotFound
 from lakelog.lake.lake import Lake
 from lakelog.model.names import TableRef
+from tests.conftest import CONNECT
 from tests.sessions import another
 from tests.tables import versions
 
@@ -66,6 +67,12 @@ def test_a_lake_elsewhere_does_what_any_does(elsewhere: SparkSession, clock: Clo
     assert [row.key for row in lake.sql("SELECT key FROM t ORDER BY key").collect()] == ["a", "b"]
     assert not Path(root).exists()
     assert not (there / "_lakelog" / "locks").exists()
+    if CONNECT:
+        # No Java removes it, and nothing else here opens a viewfs.
+        with pytest.raises(InvalidRequest, match="cannot be removed from here"):
+            lake.delete_topic("t")
+        assert topic.append([{"key": "c", "value": "3"}]).offsets == {0: (2, 3)}
+        return
 
     assert lake.delete_topic("t").tables == [f"{root}/t/bronze", f"{root}/t/silver"]
     assert list((there / "t").rglob("*.*")) == []
