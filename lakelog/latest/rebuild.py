@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lakelog.delta import table_properties, tables
-from lakelog.delta.errors import raised
+from lakelog.delta.errors import door, raised
 from lakelog.delta.lock import LOCKED
 from lakelog.delta.table_properties import IDENTITY
 from lakelog.errors import Conflict, NotFound
@@ -110,7 +110,9 @@ def _written(
     if known is not None:
         # A statement that replaces the table reads it in its transaction too: what is committed meanwhile conflicts.
         held = tables.read(log.spark, log.silver)
-        control = gated(control, held, fingerprint(known)) if has_control(held.columns) else control
+        # Spark Connect looks for the table no sooner than here.
+        with door(log.silver):
+            control = gated(control, held, fingerprint(known)) if has_control(held.columns) else control
     rows = control if data is None else data.unionAll(control)
     try:
         if replace and ours:
