@@ -146,7 +146,10 @@ def _connect_session(warehouse: str) -> Iterator[SparkSession]:
         session = builder.getOrCreate()
     import delta.connect.exceptions  # noqa: F401 - so that conflicts arrive as Delta's own errors
 
+    from tests.sessions import close_others
+
     yield session
+    close_others()
     session.stop()
 
 

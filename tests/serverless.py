@@ -61,7 +61,7 @@ def serverless(spark: SparkSession) -> Iterator[SparkSession]:
         for name in ("cacheTable", "uncacheTable", "clearCache"):
             patch.setattr(catalog, name, _refuse(name))
         # The JVM itself (sparkContext, _jvm) is in use by pyspark's own classic session; that lakelog uses it nowhere, the house tests.
-        patch.setattr(type(spark), "newSession", _refuse("newSession"))
+        patch.setattr(type(spark), "newSession", _refuse("newSession"), raising=False)
         patch.setattr(frame, "rdd", property(_refuse("rdd")), raising=False)
         stream = type(spark.readStream.format("rate").load().writeStream)
         trigger = stream.trigger

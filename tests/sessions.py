@@ -10,6 +10,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+_others: list[SparkSession] = []
+
+
 def another(spark: SparkSession) -> SparkSession:
     """A session of its own, with settings and temporary views of its own, on the same Spark."""
-    return spark.cloneSession() if CONNECT else spark.newSession()  # type: ignore[attr-defined]
+    if not CONNECT:
+        return spark.newSession()
+    _others.append(spark.cloneSession())  # type: ignore[attr-defined]
+    return _others[-1]
+
+
+def close_others() -> None:
+    """Close what `another` gave over Spark Connect: pyspark's clients talk to their server when Python ends, for ten minutes where it is gone."""
+    while _others:
+        _others.pop().client.close()  # type: ignore[attr-defined]
