@@ -122,10 +122,10 @@ def kept(frame: DataFrame) -> DataFrame:
     from pyspark import StorageLevel
 
     found = frame.localCheckpoint(eager=False, storageLevel=StorageLevel.MEMORY_AND_DISK)
-    plan = getattr(found, "_plan", None)
-    if plan is None:
+    if not over_connect(frame.sparkSession):
         return found
     # pyspark 4.1.3 gives it to whichever session is the thread's active one, whose server knows of no such frame; see `_remembered` for the rest.
+    plan: Any = found._plan
     plan._spark_session = frame.sparkSession
     _remembered.append(plan)
     return type(found)(plan, frame.sparkSession)
