@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from lakelog.delta import past, tables
 from lakelog.errors import Conflict, LakelogError, Refused
 from lakelog.latest.control_rows import last_merged
-from lakelog.latest.progress import Progress, stored
+from lakelog.latest.merge import places
+from lakelog.latest.progress import Progress, progress, stored
 from lakelog.log import extent
 from lakelog.log.tail import LogEnd, log_end
 from lakelog.model.records import as_datetime
@@ -20,7 +21,7 @@ from lakelog.snapshots import keeping, point, registry
 from lakelog.snapshots.registry import Entry
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 ATTEMPTS = 20
 # So many are no count of rebuilds: where the count was lost with silver, a generation is a time.
@@ -85,19 +86,28 @@ def take(
     raise Conflict(f"{log.name}: the registry changed {ATTEMPTS} times while the snapshot was taken. Nothing was created; try again.")
 
 
-def require_free(log: TopicLog, name: str, end: LogEnd) -> None:
-    """Refuse a name before the merge whose result it is for: one that is none, or that another snapshot than one of the log's end has.
+def require_free(log: TopicLog, name: str, end: Callable[[], LogEnd]) -> None:
+    """Refuse a name before the merge whose result it is for: one that is none, or that another snapshot than that of the log's end has.
+
+    Args:
+        log: the topic's log.
+        name: the wanted name.
+        end: a look at the log's end, no older than the call: who took the name before it took it for no later state.
 
     Raises:
         InvalidRequest: the name is none.
         Refused: the name is another snapshot's (SNAPSHOT_EXISTS).
+        Damaged: as `progress`, and as the merge would.
 
-    Cost: one small Spark job over the registry.
+    Cost: one small Spark job over the registry; where it has the name, a look at the log's end and at how far silver is.
     """
     check_name(name)
     held = next((one for one in registry.entries(log.spark, log.root, log.uuid) if one.name == name), None)
-    if held is not None and dict(held.id.ends) != end.ends():
-        raise _exists(held, SnapshotId(end.epoch, end.ends()))
+    if held is None:
+        return
+    asked = _id(progress(log).after(places(end()), {}))
+    if held.id.text != asked.text:
+        raise _exists(held, asked)
 
 
 def _exists(held: Entry, asked: SnapshotId) -> Refused:
@@ -108,16 +118,19 @@ def _exists(held: Entry, asked: SnapshotId) -> Refused:
     )  # fmt: skip
 
 
+def _id(state: Progress) -> SnapshotId:
+    return SnapshotId(max(mark.epoch for mark in state.marks.values()), dict(state.next))
+
+
 def _entry(
     log: TopicLog, state: Progress, version: int, *, name: str | None, keep: int | None, note: str | None, now: int, automatic: bool
 ) -> Entry:
-    epoch = max(mark.epoch for mark in state.marks.values())
     kept_until = None
     if name is not None:
         retention = log.config.number("snapshot.retention.ms")
         kept_until = until(now, (FOREVER if retention < 0 else retention) if keep is None else keep)
     return Entry(
-        log.name, log.uuid, name, SnapshotId(epoch, dict(state.next)), version, state.generation, state.rule.to_json(), now, kept_until, note,
+        log.name, log.uuid, name, _id(state), version, state.generation, state.rule.to_json(), now, kept_until, note,
         automatic=automatic,
     )  # fmt: skip
 

@@ -72,7 +72,8 @@ class SnapshotVerbs:
         """
         kept = keep_ms(keep)
         if at is None and name is not None:
-            take.require_free(self.log, name, self._ready())
+            self._ready()  # the log of a topic that was made anew is another one
+            take.require_free(self.log, name, self._ready)
         for attempt in range(ATTEMPTS):
             if at is None:
                 self.merge()
