@@ -121,11 +121,19 @@ def kept(frame: DataFrame) -> DataFrame:
     """
     from pyspark import StorageLevel
 
-    found = frame.localCheckpoint(eager=False, storageLevel=StorageLevel.MEMORY_AND_DISK)
-    if not over_connect(frame.sparkSession):
-        return found
-    # pyspark 4.1.3 gives it to whichever session is the thread's active one, whose server knows of no such frame; see `_remembered` for the rest.
-    plan: Any = found._plan
-    plan._spark_session = frame.sparkSession
-    _remembered.append(plan)
-    return type(found)(plan, frame.sparkSession)
+    def found() -> DataFrame:
+        return frame.localCheckpoint(eager=False, storageLevel=StorageLevel.MEMORY_AND_DISK)
+
+    session: Any = frame.sparkSession
+    if not over_connect(session):
+        return found()
+    # pyspark 4.1.3 gives the frame to the thread's active session, whichever asked for it; another one's server knows of no such frame.
+    active = type(session)._active_session
+    before = getattr(active, "session", None)
+    active.session = session
+    try:
+        rows: Any = found()
+    finally:
+        active.session = before
+    _remembered.append(rows._plan)
+    return rows  # type: ignore[no-any-return]

@@ -98,10 +98,10 @@ def _together(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
 def during(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
     """Session settings for the length of a statement, where the session may be told (serverless sessions go on without)."""
     before = {name: setting(spark, name) for name in wanted}
-    for name, value in wanted.items():
-        with contextlib.suppress(Exception):
-            spark.conf.set(name, value)
     try:
+        for name, value in wanted.items():
+            with contextlib.suppress(Exception):
+                spark.conf.set(name, value)
         yield
     finally:
         for name, old in before.items():
