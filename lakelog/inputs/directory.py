@@ -60,7 +60,8 @@ def listed(directory: str, *, recursive: bool) -> list[File]:
     try:
         found = _in_store(directory, recursive) if path is None else _on_this_machine(directory, path, recursive)
     except OSError as error:
-        raise NotReady(f"{directory} cannot be listed: {error.strerror or error}. Nothing was written.") from error
+        place = directory if error.filename in (None, path) else error.filename
+        raise NotReady(f"{place} cannot be listed: {error.strerror or error}. Nothing was written.") from error
     return sorted(found, key=lambda one: one.name)
 
 
