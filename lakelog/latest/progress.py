@@ -21,6 +21,7 @@ from lakelog.latest.control_rows import control_rows, control_rows_of, hashed
 from lakelog.log.notes import is_restore
 from lakelog.model.names import TableRef
 from lakelog.model.ordering import OrderingRule
+from lakelog.model.snapshot_id import SnapshotId
 from lakelog.model.topic_log import TopicLog
 
 if TYPE_CHECKING:
@@ -130,6 +131,11 @@ class Progress:
     def next(self) -> dict[int, int]:
         """Partition to the first offset that is not merged yet."""
         return {index: mark.offset + 1 for index, mark in self.marks.items()}
+
+    @property
+    def snapshot_id(self) -> SnapshotId:
+        """What a snapshot of this state is called: its epoch, and the end offset of each partition."""
+        return SnapshotId(max(mark.epoch for mark in self.marks.values()), self.next)
 
     @property
     def batches(self) -> dict[int, str]:

@@ -38,7 +38,7 @@ class Target:
     @property
     def id(self) -> SnapshotId:
         """Its end offsets and epoch."""
-        return SnapshotId(max(mark.epoch for mark in self.state.marks.values()), self.state.next)
+        return self.state.snapshot_id
 
     @property
     def text(self) -> str:

@@ -105,7 +105,7 @@ def require_free(log: TopicLog, name: str, end: Callable[[], LogEnd]) -> None:
     held = next((one for one in registry.entries(log.spark, log.root, log.uuid) if one.name == name), None)
     if held is None:
         return
-    asked = _id(progress(log).after(places(end()), {}))
+    asked = progress(log).after(places(end()), {}).snapshot_id
     if held.id.text != asked.text:
         raise _exists(held, asked)
 
@@ -118,10 +118,6 @@ def _exists(held: Entry, asked: SnapshotId) -> Refused:
     )  # fmt: skip
 
 
-def _id(state: Progress) -> SnapshotId:
-    return SnapshotId(max(mark.epoch for mark in state.marks.values()), dict(state.next))
-
-
 def _entry(
     log: TopicLog, state: Progress, version: int, *, name: str | None, keep: int | None, note: str | None, now: int, automatic: bool
 ) -> Entry:
@@ -130,7 +126,7 @@ def _entry(
         retention = log.config.number("snapshot.retention.ms")
         kept_until = until(now, (FOREVER if retention < 0 else retention) if keep is None else keep)
     return Entry(
-        log.name, log.uuid, name, _id(state), version, state.generation, state.rule.to_json(), now, kept_until, note,
+        log.name, log.uuid, name, state.snapshot_id, version, state.generation, state.rule.to_json(), now, kept_until, note,
         automatic=automatic,
     )  # fmt: skip
 
