@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakelog.cleaning import segments
 from lakelog.cleaning.verbs import CleaningVerbs
-from lakelog.delta import table_properties
+from lakelog.delta import frames, table_properties
 from lakelog.delta.lock import LOCKED
 from lakelog.delta.table_properties import IDENTITY, PARTITIONS, PREFIX, TYPES
 from lakelog.delta.tables import door
@@ -22,7 +22,7 @@ from lakelog.model import config
 from lakelog.model.config import TopicConfig
 from lakelog.model.names import TableRef
 from lakelog.model.ordering import OrderingRule
-from lakelog.model.records import Types, declared_type
+from lakelog.model.records import Types
 from lakelog.model.topic_log import TopicLog
 from lakelog.operations import configure, intents, repair
 from lakelog.quality.merge_gate import Acceptance
@@ -216,7 +216,7 @@ class Topic(LatestTable, LogWriting, LogRetention, SnapshotVerbs, QualityVerbs, 
         """
         self._ready()
         stored = {name: self._stored[PREFIX + name] for name in config.SETTINGS if PREFIX + name in self._stored}
-        kind = declared_type(value, what="value") if value is not None else None
+        kind = frames.declared(self.log.spark, value, what="value") if value is not None else None
         after, _ = config.changed(stored, settings or {}, self.lake_defaults())
         OrderingRule.from_config(after).version_type(kind or self.types.value)
         if kind is not None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 from lakelog.delta.location import over_connect
-from lakelog.model.records import kinds_within
+from lakelog.model.records import declared_type, kinds_within
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession, WindowSpec
+    from pyspark.sql.types import DataType
 
 # Over Spark Connect the plan of a frame that is kept tells the server, when it is collected, that it is no longer needed, and waits for the
 # answer. Collected as part of a cycle, while gRPC starts a thread and holds its lock, it would wait for ever (seen with pyspark 4.1.3). So the
@@ -114,6 +116,32 @@ def sums(rows: DataFrame, **columns: Column) -> dict[str, int]:
     return {name: int(found[name]) for name in columns}
 
 
+@contextlib.contextmanager
+def as_active(spark: SparkSession) -> Iterator[None]:
+    """What asks for this thread's active session in here gets a Connect session, whether it is that or not; a classic session is left as it is.
+
+    pyspark 4.1.3 gives a frame that is kept to the active session, whose server may know of no such frame, and has that session parse the text of
+    a type.
+    """
+    session: Any = spark
+    if not over_connect(session):
+        yield
+        return
+    active = type(session)._active_session
+    before = getattr(active, "session", None)
+    active.session = session
+    try:
+        yield
+    finally:
+        active.session = before
+
+
+def declared(spark: SparkSession, text: str, *, what: str) -> DataType:
+    """`declared_type`, parsed by this session. Over Spark Connect the server parses it; no Spark job."""
+    with as_active(spark):
+        return declared_type(text, what=what)
+
+
 def kept(frame: DataFrame) -> DataFrame:
     """The frame, to be evaluated once, by the first Spark job that reads all of it, and kept from then on in memory or on local disk.
 
@@ -127,13 +155,7 @@ def kept(frame: DataFrame) -> DataFrame:
     session: Any = frame.sparkSession
     if not over_connect(session):
         return found()
-    # pyspark 4.1.3 gives the frame to the thread's active session, whichever asked for it; another one's server knows of no such frame.
-    active = type(session)._active_session
-    before = getattr(active, "session", None)
-    active.session = session
-    try:
+    with as_active(session):
         rows: Any = found()
-    finally:
-        active.session = before
     _remembered.append(rows._plan)
     return rows  # type: ignore[no-any-return]

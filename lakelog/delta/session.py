@@ -169,7 +169,7 @@ def local_session(
         app: the application's name.
         master: Spark's master; ``local[2]`` for two cores, ``spark://host:7077`` for a standalone cluster.
         memory: heap of the Java process (``spark.driver.memory``), which does all the work.
-        config: further Spark settings; they win over lakelog's, but for ``spark.api.mode``: the session is a classic one.
+        config: further Spark settings; they win over lakelog's, but for ``spark.api.mode``: what is started is a classic one.
         kafka: with Spark's Kafka source; a session that runs already is taken as it is.
         say: told one line when the jars are fetched (first start only).
 

@@ -98,15 +98,27 @@ def _together(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
 def during(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
     """Session settings for the length of a statement, where the session may be told (serverless sessions go on without)."""
     before = {name: setting(spark, name) for name in wanted}
-    try:
+    with contextlib.ExitStack() as back:
+        for name, old in before.items():
+            back.callback(_set_back, spark, name, old)
         for name, value in wanted.items():
             with contextlib.suppress(Exception):
                 spark.conf.set(name, value)
         yield
-    finally:
-        for name, old in before.items():
-            with contextlib.suppress(Exception):
-                spark.conf.set(name, old) if old is not None else spark.conf.unset(name)
+
+
+def _set_back(spark: SparkSession, name: str, value: str | None) -> None:
+    """Set or unset one setting; what interrupts it (Ctrl-C) is raised once it is done."""
+    try:
+        _put(spark, name, value)
+    except BaseException:
+        _put(spark, name, value)
+        raise
+
+
+def _put(spark: SparkSession, name: str, value: str | None) -> None:
+    with contextlib.suppress(Exception):
+        spark.conf.set(name, value) if value is not None else spark.conf.unset(name)
 
 
 @contextlib.contextmanager

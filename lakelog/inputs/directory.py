@@ -54,14 +54,15 @@ def listed(directory: str, *, recursive: bool) -> list[File]:
     Raises:
         NotFound: there is no such directory, or bucket.
         InvalidRequest: its file system cannot be opened, it is a Delta table, or a file's name is no text.
-        NotReady: it cannot be listed.
+        NotReady: it, a folder in it or a file's size cannot be read; that is named.
     """
     path = local_path(directory)
     try:
         found = _in_store(directory, recursive) if path is None else _on_this_machine(directory, path, recursive)
     except OSError as error:
-        place = directory if error.filename in (None, path) else error.filename
-        raise NotReady(f"{place} cannot be listed: {error.strerror or error}. Nothing was written.") from error
+        place = directory if error.filename in (None, path) else os.fsdecode(error.filename)
+        shown = place if _is_text(place) else ascii(place)
+        raise NotReady(f"{shown} cannot be read: {error.strerror or error}. Nothing was written.") from error
     return sorted(found, key=lambda one: one.name)
 
 
@@ -96,7 +97,11 @@ def _has_bucket(system: fs.FileSystem, path: str) -> bool:
 
 def _on_this_machine(directory: str, path: str, recursive: bool) -> list[File]:
     """The files of a directory of this machine's disk."""
-    if not os.path.isdir(path):
+    try:
+        found_there = stat.S_ISDIR(os.stat(path).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        found_there = False
+    if not found_there:
         raise _missing(directory)
     found = []
     for folder, folders, names in os.walk(path, onerror=_raise, followlinks=False):

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from lakelog.delta import tables
+from lakelog.delta import frames, tables
 from lakelog.errors import InvalidRequest
 from lakelog.formats import arrow, csv
 from lakelog.formats.csv import CsvOptions
@@ -134,7 +134,7 @@ def _of_files(spark: SparkSession, paths: Sequence[str], how: FileOptions) -> St
     from pyspark.errors import AnalysisException
 
     form, exact = file_format(paths, how.form), [readable(path) for path in paths]
-    with tables.door(", ".join(paths[:3])), tables.source_door():
+    with tables.door(", ".join(paths[:3])), tables.source_door(), frames.as_active(spark):
         if form == "parquet":
             try:
                 return spark.read.parquet(*exact).schema

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lakelog.delta import table_properties
+from lakelog.delta import frames, table_properties
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION
 from lakelog.errors import Damaged, InvalidConfig, InvalidRequest, NotFound, TopicNotFound
 from lakelog.inputs.inference import types_like
@@ -23,7 +23,7 @@ from lakelog.model.config import SETTINGS, TopicConfig, did_you_mean, parse
 from lakelog.model.log_state import DELETE
 from lakelog.model.names import absolute_root, check_root, check_topic_name, scheme_of
 from lakelog.model.ordering import OrderingRule
-from lakelog.model.records import Types, declared_type, flat_columns
+from lakelog.model.records import Types, flat_columns
 from lakelog.native.stores import require_native
 from lakelog.native.table import properties as native_properties
 from lakelog.results import TopicDeleted, Upgraded, html_table
@@ -201,7 +201,7 @@ class Lake(LakeQueries, LakeSnapshots, LakeImport):
         elif key_columns:
             raise InvalidRequest("key_columns names columns of what like= is given. Without it, declare the key: key='order_id BIGINT'.")
         key, value = key or "BINARY", value or "BINARY"
-        types = Types(declared_type(key, what="key"), declared_type(value, what="value"))
+        types = Types(frames.declared(self.spark, key, what="key"), frames.declared(self.spark, value, what="value"))
         flat_columns(types.key, types.value)
         OrderingRule.from_config(settings).version_type(types.value)
         if not is_lake:

@@ -15,7 +15,7 @@ from lakelog.log.state import require_writable
 from lakelog.log.tail import LogEnd, log_end, true_end
 from lakelog.model import positions
 from lakelog.model.log_state import ERASE, RESTORE
-from lakelog.model.snapshot_id import Keep, expired, keep_ms
+from lakelog.model.snapshot_id import Keep, check_name, expired, keep_ms
 from lakelog.model.topic_log import TopicLog
 from lakelog.results import Maintained, Merged, Restored, Snapshot, SnapshotDeleted
 from lakelog.snapshots import maintain, plan, point, registry, restore, take
@@ -71,6 +71,8 @@ class SnapshotVerbs:
         SEMANTICS 82-88)
         """
         kept = keep_ms(keep)
+        if name is not None:
+            check_name(name)
         if at is None and name is not None:
             self._ready()  # the log of a topic that was made anew is another one
             take.require_free(self.log, name, self._ready)

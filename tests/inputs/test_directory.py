@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyarrow import fs
 
 from lakelog.delta.filesystem import _as_uri
-from lakelog.errors import InvalidRequest, NotFound
+from lakelog.errors import InvalidRequest, NotFound, NotReady
 from lakelog.inputs import directory
 from lakelog.inputs.directory import content_of, is_still, listed
 from lakelog.inputs.identity import matched, of_files
@@ -33,7 +36,7 @@ ODD = [
 def write(folder: Path, *names: str) -> None:
     for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(f"{name}\n")
+        (folder / name).write_bytes(os.fsencode(f"{name}\n"))
 
 
 @pytest.mark.parametrize("prefix", ["", "file:", "file://"])
@@ -77,6 +80,44 @@ def test_what_is_no_directory_of_files(tmp_path: Path) -> None:
         pass
     with pytest.raises(InvalidRequest, match="no UTF-8 text"):
         listed(str(tmp_path / "in"), recursive=False)
+
+
+@contextlib.contextmanager
+def nobody() -> Iterator[None]:
+    """As a user who may not read everything: for root nothing is unreadable."""
+    if os.geteuid():
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def test_what_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory() as made:
+        write(Path(made), "in/a.ndjson", "in/closed/b.ndjson", "in/names/c.ndjson", os.fsdecode(b"in/\xe4bc/d.ndjson"))
+        # What is above it may be closed to others, so it is asked for from within.
+        monkeypatch.chdir(made)
+        Path(made).chmod(0o755)
+        for folder, mode, place in (
+            ("closed", 0, "in/closed"),
+            ("names", 0o444, "in/names/c.ndjson"),
+            (os.fsdecode(b"\xe4bc"), 0, r"'in/\udce4bc'"),
+        ):
+            Path("in", folder).chmod(mode)
+            with nobody(), pytest.raises(NotReady) as refused:
+                listed("in", recursive=True)
+            Path("in", folder).chmod(0o755)
+            assert str(refused.value).encode().decode() == f"{place} cannot be read: Permission denied. Nothing was written."
+        Path("in").chmod(0)
+        with nobody(), pytest.raises(NotReady, match=r"^in/closed cannot be read: Permission denied"):
+            listed("in/closed", recursive=False)
+        with nobody(), pytest.raises(NotReady, match=r"^in cannot be read: Permission denied"):
+            listed("in", recursive=False)
+        Path("in").chmod(0o755)
+        assert [file.name for file in listed("in", recursive=False)] == ["a.ndjson"]
 
 
 @pytest.mark.parametrize(("scheme", "is_flat"), [("s3", True), ("s3a", True), ("gs", True), ("hdfs", False), ("abfss", False)])
