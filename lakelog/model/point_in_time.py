@@ -61,7 +61,7 @@ def moment(at: At, *, now: int | None = None) -> int | datetime.datetime | None:
     # What is unequal to itself is no time (pandas' NaT).
     whole = is_whole(at) and int(at) >= 0  # type: ignore[arg-type]
     if at != at or not (whole or isinstance(at, (datetime.datetime, type(None)))):
-        raise InvalidRequest(f"at={at!r} is neither a version (a whole number), nor a time like {TIME}, nor a snapshot's name.")
+        raise InvalidRequest(f"at={at!r} is neither a version (a whole number, 0 or above), nor a time like {TIME}, nor a snapshot's name.")
     if isinstance(at, datetime.datetime) and at.tzinfo is None:
         at = at.replace(tzinfo=datetime.timezone.utc)
     if isinstance(at, datetime.datetime) and now is not None and at.timestamp() * 1000 > now:
