@@ -24,8 +24,8 @@ def test_arguments_of_a_wrong_type_are_refused_by_name(lake: Lake) -> None:
     refused: list[tuple[Callable[[], object], type[LakelogError], str]] = [
         (lambda: untyped.create_topic(5, key="STRING"), InvalidRequest, r"^5 is no topic name"),
         (lambda: untyped.create_topic(None, key="STRING"), InvalidRequest, r"^None is no topic name"),
-        (lambda: untyped.topic(5), NotFound, r"5"),
-        (lambda: untyped.delete_topic(5), NotFound, r"5"),
+        (lambda: untyped.topic(5), NotFound, r"^There is no topic 5 in "),
+        (lambda: untyped.delete_topic(5), NotFound, r"^There is no topic 5 in "),
         (lambda: untyped.create_topic("x", key=5), InvalidConfig, r"^key: 5 is no type"),
         (lambda: untyped.create_topic("x", key="STRING", value=["a"]), InvalidConfig, r"^value: \['a'\] is no type"),
         (lambda: untyped.create_topic("x", key="STRING", partitions="4"), InvalidConfig, r"^partitions='4': a topic has 1 to"),
