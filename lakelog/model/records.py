@@ -123,7 +123,7 @@ def _parsed(ddl: str) -> StructType | None:
     from pyspark.sql.types import StructType
 
     try:
-        found = StructType.fromDDL(ddl) if isinstance(ddl, str) else None
+        found = StructType.fromDDL(ddl)
     except (PySparkException, ValueError):
         return None
     return found if isinstance(found, StructType) else None
