@@ -25,7 +25,7 @@ key, the winner under the topic's *ordering rule*. The folders are the architect
     formats/      how each format becomes columns: CSV, NDJSON, Parquet, Arrow, Avro, Python values; types fitted, nothing cut or guessed
     delta/        everything that knows Delta, Spark's settings or the file system; foreign errors become lakelog's here
     model/        values and Spark expressions without I/O: records, ordering, config, expected offsets, segments, names
-    results.py    what verbs return (reader_results.py and so on: those about that wing); errors.py: what they raise
+    results.py    what verbs return (reader_results.py and so on: of that wing); errors.py: what they raise; arguments.py: what they take
 
 Each wing's ``__init__`` says which way data takes through its files. Where a change goes:
 

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, overload
 
+from lakelog.arguments import check_whole
 from lakelog.delta import frames
 from lakelog.errors import InvalidRequest
 from lakelog.latest.verify import Snapshots
@@ -137,6 +138,9 @@ class LogReading(ABC):
             return self._read_since(since, max_records)
         if max_records is not None:
             raise InvalidRequest(f"{self.name}: max_records goes with since=; without it, say limit.")
+        for what, number in (("partition", partition), ("offset", offset)):
+            check_whole(what, number)
+        check_whole("limit", limit, least=0)
         if offset is None:
             self.refresh()
             rows = bronze.records(self.log, partition=partition)
@@ -148,8 +152,7 @@ class LogReading(ABC):
         return rows if limit is None else frames.at_most(rows, limit)
 
     def _read_since(self, since: Position, max_records: int | None) -> Fetched:
-        if max_records is not None and max_records < 1:
-            raise InvalidRequest(f"max_records={max_records}: it is a number of records, at least 1.")
+        check_whole("max_records", max_records, least=1)
         end = self._now()
         validate.require_valid(self.log, end, since, self._places)
         return read.fetched(self.log, end, since, max_records)

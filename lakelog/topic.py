@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from lakelog.arguments import check_whole, settings_in
 from lakelog.cleaning import segments
 from lakelog.cleaning.verbs import CleaningVerbs
 from lakelog.delta import frames, table_properties
@@ -150,8 +151,7 @@ class Topic(LatestTable, LogWriting, LogRetention, SnapshotVerbs, QualityVerbs, 
         commit. Late records alone rewrite no data file. A rebuild reads the whole log and writes silver once. A gate (``quality.suites``): one
         Spark job over the winners, one to three for each expectation about them as a whole, a small commit on the lake's table of verdicts.
         """
-        if max_records is not None and max_records < 1:
-            raise InvalidRequest(f"max_records={max_records}: it is a number of records, at least 1.")
+        check_whole("max_records", max_records, least=1)
         acceptance = None if accept is None else Acceptance.of(self.log, accept, reason)
         for attempt in range(MERGE_ATTEMPTS):
             known = self._ready(pin=True)
@@ -217,7 +217,7 @@ class Topic(LatestTable, LogWriting, LogRetention, SnapshotVerbs, QualityVerbs, 
         self._ready()
         stored = {name: self._stored[PREFIX + name] for name in config.SETTINGS if PREFIX + name in self._stored}
         kind = frames.declared(self.log.spark, value, what="value") if value is not None else None
-        after, _ = config.changed(stored, settings or {}, self.lake_defaults())
+        after, _ = config.changed(stored, settings_in(settings or {}), self.lake_defaults())
         OrderingRule.from_config(after).version_type(kind or self.types.value)
         if kind is not None:
             configure.widen(self.log, kind, now=self.clock())

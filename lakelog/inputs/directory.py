@@ -99,7 +99,11 @@ def _on_this_machine(directory: str, path: str, recursive: bool) -> list[File]:
     """The files of a directory of this machine's disk."""
     try:
         found_there = stat.S_ISDIR(os.stat(path).st_mode)
-    except (FileNotFoundError, NotADirectoryError):
+    except ValueError:
+        found_there = False
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG):
+            raise
         found_there = False
     if not found_there:
         raise _missing(directory)

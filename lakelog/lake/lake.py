@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from lakelog.arguments import is_whole, settings_in
 from lakelog.delta import frames, table_properties
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION
 from lakelog.errors import Damaged, InvalidConfig, InvalidRequest, NotFound, TopicNotFound
@@ -104,7 +105,7 @@ class Lake(LakeQueries, LakeSnapshots, LakeImport):
         """
         self._require_session("configure")
         table_properties.require_writable(self.root, self._own.opened())
-        parsed = parse({name: value for name, value in settings.items() if value is not None}, lake=True)
+        parsed = parse({name: value for name, value in settings_in(settings).items() if value is not None}, lake=True)
         known = {setting.lake_name for setting in SETTINGS.values() if not setting.fixed}
         for name in settings:
             if name not in known:
@@ -190,9 +191,9 @@ class Lake(LakeQueries, LakeSnapshots, LakeImport):
         from lakelog.operations import create
 
         check_topic_name(name)
-        if not 1 <= partitions <= 10_000:
-            raise InvalidConfig(f"partitions={partitions}: a topic has 1 to 10000 partitions.")
-        stored, is_lake = parse(config or {}), self.is_lake()
+        if not is_whole(partitions) or not 1 <= partitions <= 10_000:
+            raise InvalidConfig(f"partitions={partitions!r}: a topic has 1 to 10000 partitions.")
+        stored, is_lake = parse(settings_in(config or {})), self.is_lake()
         settings = TopicConfig(stored, self._own.defaults())
         settings.check()
         if like is not None:

@@ -97,7 +97,9 @@ class LakeTopics:
     def _not_found(self, name: str) -> TopicNotFound:
         existing = self.topics()
         listed = ", ".join(existing) or "none"
-        return TopicNotFound(f"There is no topic {name} in {self.root}.{did_you_mean(name, existing)} Topics: {listed}.", existing=existing)
+        return TopicNotFound(
+            f"There is no topic {name} in {self.root}.{did_you_mean(str(name), existing)} Topics: {listed}.", existing=existing
+        )
 
     def _lost(self, name: str) -> LakelogError:
         """Of a topic that is listed, and whose log cannot be opened: it is broken, or gone."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from lakelog.arguments import check_offsets, check_whole
 from lakelog.delta import tables
 from lakelog.delta.lock import LOCKED, held
 from lakelog.errors import OUTCOME_UNKNOWN, Conflict, ExpectedOffsetMismatch, FencedEpoch, InvalidRequest, LakelogError, NotFound, Refused
@@ -69,6 +70,13 @@ class AppendOptions:
     problems: int = 20
     gate: Gate | None = None
     as_of: LogEnd | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is of another type (InvalidRequest)."""
+        check_offsets("expected_offset", self.expected_offset)
+        check_whole("epoch", self.epoch)
+        if not isinstance(self.token, (str, Token, type(None))):
+            raise InvalidRequest(f"token={self.token!r}: it is a text, the name of this batch. Nothing was written.")
 
 
 def append(

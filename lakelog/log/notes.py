@@ -207,7 +207,8 @@ def _refuse_foreign(
         raise Damaged(
             f"{table}: another writer changed the log: {describe_commit(strange[-1])}. lakelog gives the offsets itself; take that commit"
             f" back (RESTORE to version {back}), append its records with lakelog, and run verify."
-            f"{_asked_again('That RESTORE takes back appends too', rows, back)}{OLD}",
+            f"{_asked_again('That RESTORE takes back appends too', rows, back)}{OLD} Or run"
+            " verify with repair: where it can, it keeps what the log holds now, begins a new epoch at its end and computes the latest table anew.",
             version=strange[-1]["version"],
         )
     lost = lost_appends(rows)

@@ -8,5 +8,5 @@ what names a snapshot, and which of them go. point_in_time.py: a version, a time
 log. kinds.py: types in Spark's words, where Spark is not there. queries.py: which statements are queries. json_values.py: values of rows as
 JSON has them.
 
-May import `lakelog.errors` alone.
+May import `lakelog.errors` and `lakelog.arguments` alone.
 """

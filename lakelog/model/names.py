@@ -45,7 +45,7 @@ def check_topic_name(name: str) -> None:
     Raises:
         InvalidRequest: saying what a name looks like.
     """
-    if not TOPIC_NAME.match(name) or len(name) > 200:
+    if not isinstance(name, str) or not TOPIC_NAME.match(name) or len(name) > 200:
         raise InvalidRequest(f"{name!r} is no topic name: lower-case letters, digits and _, beginning with a letter.", name="INVALID_TOPIC")
     ending = next((ending for ending in RESERVED_ENDINGS if name.endswith(ending)), None)
     if ending or name.startswith("lakelog_"):

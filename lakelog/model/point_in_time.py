@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime
-import numbers
 
+from lakelog.arguments import is_whole
 from lakelog.errors import InvalidRequest
 from lakelog.model.snapshot_id import ID, NAME
 
@@ -59,8 +59,9 @@ def moment(at: At, *, now: int | None = None) -> int | datetime.datetime | None:
     if isinstance(at, datetime.date) and not isinstance(at, datetime.datetime):
         at = datetime.datetime(at.year, at.month, at.day)  # noqa: DTZ001
     # What is unequal to itself is no time (pandas' NaT).
-    if isinstance(at, bool) or at != at or not isinstance(at, (numbers.Integral, datetime.datetime, type(None))):
-        raise InvalidRequest(f"at={at!r} is neither a version (a whole number), nor a time like {TIME}, nor a snapshot's name.")
+    whole = is_whole(at) and int(at) >= 0  # type: ignore[arg-type]
+    if at != at or not (whole or isinstance(at, (datetime.datetime, type(None)))):
+        raise InvalidRequest(f"at={at!r} is neither a version (a whole number, 0 or above), nor a time like {TIME}, nor a snapshot's name.")
     if isinstance(at, datetime.datetime) and at.tzinfo is None:
         at = at.replace(tzinfo=datetime.timezone.utc)
     if isinstance(at, datetime.datetime) and now is not None and at.timestamp() * 1000 > now:

@@ -123,7 +123,7 @@ def _parsed(ddl: str) -> StructType | None:
     from pyspark.sql.types import StructType
 
     try:
-        found = StructType.fromDDL(ddl)
+        found = StructType.fromDDL(ddl) if isinstance(ddl, str) else None
     except (PySparkException, ValueError):
         return None
     return found if isinstance(found, StructType) else None

@@ -52,7 +52,7 @@ def check_name(name: str) -> str:
     Raises:
         InvalidRequest: saying what a name looks like.
     """
-    if not NAME.fullmatch(name) or name.lower() in WORDS:
+    if not isinstance(name, str) or not NAME.fullmatch(name) or name.lower() in WORDS:
         raise InvalidRequest(
             f"{name!r} is no name of a snapshot: letters, digits, '.', '_' and '-', beginning with a letter, and none of"
             f" {', '.join(WORDS)}. Nothing was created.", name="INVALID_SNAPSHOT_NAME",

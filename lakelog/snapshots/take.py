@@ -87,21 +87,19 @@ def take(
 
 
 def require_free(log: TopicLog, name: str, end: Callable[[], LogEnd]) -> None:
-    """Refuse a name before the merge whose result it is for: one that is none, or that another snapshot than that of the log's end has.
+    """Refuse a name before the merge whose result it is for, where another snapshot than that of the log's end has it.
 
     Args:
         log: the topic's log.
-        name: the wanted name.
+        name: the wanted name, after `check_name`.
         end: a look at the log's end, no older than the call: who took the name before it took it for no later state.
 
     Raises:
-        InvalidRequest: the name is none.
         Refused: the name is another snapshot's (SNAPSHOT_EXISTS).
         Damaged: as `progress`, and as the merge would.
 
     Cost: one small Spark job over the registry; where it has the name, a look at the log's end and at how far silver is.
     """
-    check_name(name)
     held = next((one for one in registry.entries(log.spark, log.root, log.uuid) if one.name == name), None)
     if held is None:
         return

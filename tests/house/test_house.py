@@ -56,7 +56,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "names", "config", "kinds", "queries", "json_values", "records", "row_rules", "ordering", "topic_log", "expectations", "log_state",
         "segments", "mirroring", "steps", "snapshot_id", "point_in_time", "widening", "positions",
     ),
-    "ground": ("errors", "results", "status_results", "reader_results", "quality_results", "cleaning_results", "running_results"),
+    "ground": ("errors", "arguments", "results", "status_results", "reader_results", "quality_results", "cleaning_results", "running_results"),
 }  # fmt: skip
 WINGS = list(FLOORS)
 PLACE = {

@@ -123,7 +123,7 @@ def test_a_lake_is_opened_at_a_path_of_python_and_asked_at_whatever_is_a_point(r
             Lake(lost)
     topic = Lake(root).topic("orders")
     for wrong in (1.5, True, [1], object(), pandas.NaT):
-        with pytest.raises(InvalidRequest, match="neither a version .a whole number., nor a time like"):
+        with pytest.raises(InvalidRequest, match="neither a version .a whole number, 0 or above., nor a time like"):
             topic.latest(at=wrong)  # type: ignore[arg-type]
     with pytest.raises(NotFound, match="there is nothing to read at 2020-01-02T00:00:00"):
         topic.latest(at=datetime.date(2020, 1, 2))

@@ -1,0 +1,45 @@
+"""Types of arguments, where a wrong one would end in an error of Python's or Spark's own."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Mapping
+from typing import Any
+
+from lakelog.errors import InvalidConfig, InvalidRequest
+
+
+def is_whole(value: object) -> bool:
+    """Whether a value is a whole number; of numpy's too, but no boolean."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def check_whole(name: str, value: object, *, least: int | None = None) -> None:
+    """Refuse an argument that is neither left out (None) nor a whole number, or one below ``least``.
+
+    Raises:
+        InvalidRequest: naming the argument.
+    """
+    if value is not None and (not is_whole(value) or (least is not None and int(value) < least)):  # type: ignore[call-overload]
+        raise InvalidRequest(f"{name}={value!r}: it is a whole number{'' if least is None else f', at least {least}'}.")
+
+
+def check_offsets(name: str, value: object) -> None:
+    """Refuse an argument that is neither left out (None) nor offsets by partition.
+
+    Raises:
+        InvalidRequest: saying how offsets are written.
+    """
+    if value is not None and not (isinstance(value, Mapping) and all(map(is_whole, (*value, *value.values())))):
+        raise InvalidRequest(f"{name}={value!r}: it is a dict of partition to offset, such as {{0: 120}}. Nothing was written.")
+
+
+def settings_in(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The settings that a caller gave.
+
+    Raises:
+        InvalidConfig: they are no dict.
+    """
+    if not isinstance(value, Mapping):
+        raise InvalidConfig(f"{value!r} are no settings: they are a dict of name to value, such as {{'retention.ms': 604800000}}.")
+    return value
