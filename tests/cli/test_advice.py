@@ -135,9 +135,18 @@ def test_advice_is_followed(here: Path, cli: Cli, spark: SparkSession) -> None:
     assert foreign.code == 70
     version = re.search(r"RESTORE to version (\d+)", foreign.err)
     assert version is not None
+    assert re.findall(r"`lakelog (verify [^`]+)`", foreign.err) == ["verify prices", "verify prices --repair"]
     spark.sql(f"RESTORE TABLE delta.`{here}/lake/prices/bronze` TO VERSION AS OF {version[1]}").collect()
-    assert [cli(re.sub("^lakelog ", "", one)).code for one in re.findall(r"`(lakelog verify [^`]+)`", foreign.err)] == [0]
+    assert cli("verify prices").code == 0
     assert cli("append prices -", '{"key": "b"}\n').code == 0
+
+    # The other way that is named: what the log holds now is kept.
+    spark.sql(f"DELETE FROM delta.`{here}/lake/prices/bronze` WHERE key = 'b'")
+    assert cli("append prices -", '{"key": "c"}\n').code == 70
+    assert cli("verify prices").code == 70
+    assert cli("verify prices --repair").code == 0
+    assert cli("append prices -", '{"key": "c"}\n').code == 0
+    assert cli("verify prices").code == 0
 
 
 def test_a_latest_table_without_control_rows_is_rebuilt(here: Path, cli: Cli, spark: SparkSession) -> None:
