@@ -14,14 +14,36 @@ def is_whole(value: object) -> bool:
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
-def check_whole(name: str, value: object, *, least: int | None = None) -> None:
-    """Refuse an argument that is neither left out (None) nor a whole number, or one below ``least``.
+def check_whole(name: str, value: object, *, least: int | None = None, needed: bool = False) -> None:
+    """Refuse an argument that is neither left out (None, unless it is ``needed``) nor a whole number, or one below ``least``.
 
     Raises:
         InvalidRequest: naming the argument.
     """
-    if value is not None and (not is_whole(value) or (least is not None and int(value) < least)):  # type: ignore[call-overload]
+    if value is None and not needed:
+        return
+    if not is_whole(value) or (least is not None and int(value) < least):  # type: ignore[call-overload]
         raise InvalidRequest(f"{name}={value!r}: it is a whole number{'' if least is None else f', at least {least}'}.")
+
+
+def check_share(name: str, value: object) -> None:
+    """Refuse an argument that is no number above 0 and at most 1.
+
+    Raises:
+        InvalidRequest: naming the argument.
+    """
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < float(value) <= 1:
+        raise InvalidRequest(f"{name}={value!r}: it is a share of the keys, above 0 and at most 1.")
+
+
+def check_text(name: str, value: object) -> None:
+    """Refuse an argument that is no text.
+
+    Raises:
+        InvalidRequest: naming the argument.
+    """
+    if not isinstance(value, str):
+        raise InvalidRequest(f"{name}={value!r}: it is a text.")
 
 
 def check_offsets(name: str, value: object) -> None:

@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from lakelog.arguments import check_whole, settings_in
+from lakelog.arguments import check_share, check_whole, settings_in
 from lakelog.cleaning import segments
 from lakelog.cleaning.verbs import CleaningVerbs
 from lakelog.delta import frames, table_properties
 from lakelog.delta.lock import LOCKED
 from lakelog.delta.table_properties import IDENTITY, PARTITIONS, PREFIX, TYPES
 from lakelog.delta.tables import door
-from lakelog.errors import Conflict, InvalidRequest, NotFound, TopicNotFound
+from lakelog.errors import Conflict, NotFound, TopicNotFound
 from lakelog.latest import merge, status, verify
 from lakelog.latest_table import LatestTable
 from lakelog.log.tail import LogEnd, log_end
@@ -259,8 +259,7 @@ class Topic(LatestTable, LogWriting, LogRetention, SnapshotVerbs, QualityVerbs, 
 
         Cost: the history of the log, one pass over the log, one fold of it, one full join with silver. Nothing is changed.
         """
-        if not 0 < sample <= 1:
-            raise InvalidRequest(f"sample={sample}: it is a share of the keys, above 0 and at most 1.")
+        check_share("sample", sample)
         self.refresh()
         with door(self.name):
             return verify.verify(self.log, self._snapshots_held(), sample)

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from lakelog.arguments import check_whole
 from lakelog.cleaning import clean, explain, retention
 from lakelog.cleaning.receipt import receipt
 from lakelog.cleaning.roll import is_old, roll, rolled
@@ -64,7 +65,7 @@ class CleaningVerbs:
 
         Gives and raises as `clean`; ``dry_run`` is True. Cost: as the reading half of a merge of what waits, then as the plan of `clean`.
         """
-        _checked(max_bytes)
+        check_whole("max_bytes", max_bytes, least=1)
         self.refresh()
         log, now = self.log, self.clock()
         state = progress(log)
@@ -98,7 +99,7 @@ class CleaningVerbs:
         Gives: by partition and segment whether it was cleaned, why not, and what went; what became of silver's tombstones.
 
         Raises:
-            InvalidRequest: ``max_bytes`` is below 1.
+            InvalidRequest: ``max_bytes`` is no whole number, or below 1.
             Conflict: other writers were first again and again, or changed the ordering rule meanwhile.
             A partition that fails is reported (``error``), the others are cleaned; the next clean goes on with it.
 
@@ -108,7 +109,7 @@ class CleaningVerbs:
         """
         if dry_run:
             return self.plan_cleaning(force=force, max_bytes=max_bytes, roll_idle=roll_idle)
-        _checked(max_bytes)
+        check_whole("max_bytes", max_bytes, least=1)
         known = self._ready(pin=True)
         while self.merge().remaining:
             pass
@@ -188,6 +189,8 @@ class CleaningVerbs:
 
         Cost: a merge, a small file, and the removal of whole directories; the segment that lies across the offset is written again.
         """
+        check_whole("partition", partition, needed=True)
+        check_whole("offset", offset, needed=True)
         end = self._end_for(dry_run=dry_run)
         if not 0 <= partition < self.partitions:
             raise InvalidRequest(f"{self.name}: there is no partition {partition}; partitions are 0 to {self.partitions - 1}.")
@@ -303,8 +306,3 @@ class CleaningVerbs:
             return self.log
         own = {name: self._stored[PREFIX + name] for name in SETTINGS if PREFIX + name in self._stored}
         return explain.under(self.log, own, settings, self.lake_defaults())
-
-
-def _checked(max_bytes: int | None) -> None:
-    if max_bytes is not None and max_bytes < 1:
-        raise InvalidRequest(f"max_bytes={max_bytes}: it is a number of octets, at least 1.")

@@ -145,9 +145,18 @@ def _orderable(name: str, value: DataType) -> DataType:
         has = f"its fields are {', '.join(value.names)}" if isinstance(value, StructType) else "it has no fields"
         raise InvalidConfig(f"compaction.strategy.column: the value has no field {name!r}; {has}.")
     kind = value[name].dataType
-    if any(word in kind.simpleString() for word in UNORDERABLE):
+    if _has_no_order(kind):
         raise InvalidConfig(f"compaction.strategy.column: {name} is {kind.simpleString()}, which has no order.")
     return kind
+
+
+def _has_no_order(kind: DataType) -> bool:
+    """Whether a type, or one within it, cannot be compared."""
+    from pyspark.sql.types import ArrayType, StructType
+
+    if isinstance(kind, StructType):
+        return any(_has_no_order(field.dataType) for field in kind.fields)
+    return _has_no_order(kind.elementType) if isinstance(kind, ArrayType) else kind.simpleString().startswith(UNORDERABLE)
 
 
 def _last_header(name: str) -> Column:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from lakelog.arguments import check_text
 from lakelog.errors import InvalidRequest
 from lakelog.model.config import did_you_mean
 
@@ -28,6 +29,7 @@ def begun(text: str) -> tuple[str, str]:
     Raises:
         InvalidRequest: no query begins so; or the text is not UTF-8.
     """
+    check_text("query", text)
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from lakelog.arguments import check_whole
 from lakelog.errors import InvalidRequest
 from lakelog.formats.arrow import as_pandas
 from lakelog.model.config import did_you_mean
@@ -68,8 +69,7 @@ class Rows:
         Raises:
             InvalidRequest: it is no number, or below 0.
         """
-        if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-            raise InvalidRequest(f"limit({number!r}): give a whole number of rows, 0 or more.")
+        check_whole("limit", number, least=0, needed=True)
         return replace(self, most=min(number, MOST if self.most is None else self.most))
 
     def orderBy(self, *columns: str) -> Rows:

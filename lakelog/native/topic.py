@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from lakelog.arguments import check_whole
 from lakelog.cleaning.segments import cleaning_status
 from lakelog.delta import table_properties
 from lakelog.delta.errors import damaged, door
@@ -181,6 +182,9 @@ class NativeTopic:
         """
         if since is not None or max_records is not None:
             raise needs_spark("topic.read from a position (since=)", self.root)
+        check_whole("partition", partition)
+        check_whole("offset", offset)
+        check_whole("limit", limit, least=0)
         self.refresh()
         bronze = Table(self.bronze)
         if partition is not None:

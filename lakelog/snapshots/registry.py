@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from lakelog.arguments import check_text
 from lakelog.delta import tables
 from lakelog.delta.small_table import SmallTable
 from lakelog.delta.statement import interpreted
@@ -146,6 +147,7 @@ def named(topic: str, held: Sequence[Entry], text: str, *, any_point: bool = Fal
     Raises:
         NotFound: there is none; lists what there is.
     """
+    check_text("snapshot", text)
     shown = listed(held)
     wanted = {"latest": shown[-1:], "earliest": shown[:1]}.get(text.lower())
     found = [one for one in shown if text in (one.name, one.id.text)] if wanted is None else wanted

@@ -140,7 +140,7 @@ class SnapshotVerbs:
         Cost: a look at the registry, a small commit on it; a copy's files go with the next `maintain`.
         """
         self.refresh()
-        entry = point.named(self.log, name) if isinstance(name, str) else point.same(self.log, name)
+        entry = point.same(self.log, name) if isinstance(name, Snapshot) else point.named(self.log, name)
         end = log_end(self.log)
         # A restore that was cut off may need it; an erasure needs none, and cannot be finished while it has to copy one that cannot be read.
         if not dry_run and (end.intent is None or end.intent.operation != ERASE):

@@ -20,6 +20,7 @@ def test_arguments_of_a_wrong_type_are_refused_by_name(lake: Lake) -> None:
     orders.append(RECORD)
     orders.merge()
     untyped: Any = lake
+    native: Any = Lake(lake.root).topic("orders")
     before = versions(lake.root, "orders")
     refused: list[tuple[Callable[[], object], type[LakelogError], str]] = [
         (lambda: untyped.create_topic(5, key="STRING"), InvalidRequest, r"^5 is no topic name"),
@@ -46,6 +47,24 @@ def test_arguments_of_a_wrong_type_are_refused_by_name(lake: Lake) -> None:
         (lambda: orders.read(partition="a", offset=0), InvalidRequest, r"^partition='a': it is a whole number\.$"),
         (lambda: orders.read(0, "0"), InvalidRequest, r"^offset='0': it is a whole number\.$"),
         (lambda: orders.read(0, 0, limit=-1), InvalidRequest, r"^limit=-1: it is a whole number, at least 0\.$"),
+        (lambda: orders.verify(sample="0.5"), InvalidRequest, r"^sample='0\.5': it is a share of the keys"),
+        (lambda: orders.verify(sample=True), InvalidRequest, r"^sample=True: it is a share of the keys"),
+        (lambda: orders.clean(max_bytes="9"), InvalidRequest, r"^max_bytes='9': it is a whole number, at least 1\.$"),
+        (lambda: orders.delete_records("0", 1), InvalidRequest, r"^partition='0': it is a whole number\.$"),
+        (lambda: orders.delete_records(0, None), InvalidRequest, r"^offset=None: it is a whole number\.$"),
+        (lambda: orders.describe_snapshot(5), InvalidRequest, r"^snapshot=5: it is a text\.$"),
+        (lambda: orders.delete_snapshot(5), InvalidRequest, r"^snapshot=5: it is a text\.$"),
+        (lambda: orders.truncate(5), InvalidRequest, r"^snapshot=5: it is a text\.$"),
+        (lambda: untyped.sql(5), InvalidRequest, r"^query=5: it is a text\.$"),
+        (lambda: untyped.sql(5, engine="duckdb"), InvalidRequest, r"^query=5: it is a text\.$"),
+        (lambda: orders.latest("9" * 5000), InvalidRequest, r"^at='9+' is neither a version"),
+        (lambda: orders.restore("9" * 5000, dry_run=True), InvalidRequest, r"^at='9+' is neither a version"),
+        (lambda: native.read(partition="0"), InvalidRequest, r"^partition='0': it is a whole number\.$"),
+        (lambda: native.read(partition=True), InvalidRequest, r"^partition=True: it is a whole number\.$"),
+        (lambda: native.read(offset=0.5), InvalidRequest, r"^offset=0\.5: it is a whole number\.$"),
+        (lambda: native.read(limit="5"), InvalidRequest, r"^limit='5': it is a whole number, at least 0\.$"),
+        (lambda: native.read().limit(None), InvalidRequest, r"^limit=None: it is a whole number, at least 0\.$"),
+        (lambda: native.describe_snapshot(5), InvalidRequest, r"^snapshot=5: it is a text\.$"),
         (lambda: orders.read(since=orders.start(), max_records=0), InvalidRequest, r"^max_records=0: it is a whole number, at least 1\.$"),
     ]
     for call, kind, message in refused:
@@ -53,3 +72,11 @@ def test_arguments_of_a_wrong_type_are_refused_by_name(lake: Lake) -> None:
             call()
     assert versions(lake.root, "orders") == before
     assert [topic for topic in ("orders", "x") if (Path(lake.root) / topic).exists()] == ["orders"]
+
+
+def test_a_type_has_no_order_by_what_it_is_not_by_the_names_of_its_fields(lake: Lake) -> None:
+    value = "named STRUCT<map_id: INT, variants: ARRAY<STRING>>, deep ARRAY<STRUCT<at: MAP<STRING, INT>>>"
+    rule = {"compaction.strategy": "column", "compaction.strategy.column": "named"}
+    assert lake.create_topic("by_struct", key="STRING", value=value, config=rule).verify().problems == []
+    with pytest.raises(InvalidConfig, match=r"deep is array<struct<at:map<string,int>>>, which has no order"):
+        lake.create_topic("by_map", key="STRING", value=value, config={**rule, "compaction.strategy.column": "deep"})
