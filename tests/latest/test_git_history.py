@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 DATA = Path(__file__).parent.parent / "data" / "git-history"
 TYPES = {"key": "STRING", "value": "commit STRING, blob STRING, mode STRING"}
 NAMES = ("requests", "kafka")
-REPOSITORIES = [pytest.param("requests", id="requests"), pytest.param("kafka", id="kafka", marks=pytest.mark.long)]
+SHORT, LONG = (pytest.param(name, id=name, marks=mark) for name, mark in (("requests", ()), ("kafka", pytest.mark.long)))
+REPOSITORIES = [SHORT, LONG]
+# The long suite merges the long history in ten steps; at once, and shuffled, it takes two minutes each: that is soak.
+LONGEST = pytest.param("kafka", id="kafka", marks=pytest.mark.soak)
 UNEVEN = (0, 1, 2, 9, 13, 30, 31, 55, 70, 99, 100)  # ten steps, in percent of a history
 
 
@@ -75,7 +78,7 @@ def _merge_twice(lake: Lake, topic: Topic) -> int:
     return version
 
 
-@pytest.mark.parametrize("repository", REPOSITORIES)
+@pytest.mark.parametrize("repository", [SHORT, LONGEST])
 def test_the_latest_rows_are_gits_trees_merged_in_one_go(repository: str, lake: Lake, tmp_path: Path) -> None:
     """The history up to every point, appended at once and merged once (and again): exactly the files git has there."""
     history = _history(repository)
@@ -141,8 +144,7 @@ def test_under_timestamp_the_result_is_that_of_plain_python(repository: str, lak
     assert topic.status().counts["late"] == late
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("repository", REPOSITORIES)
+@pytest.mark.parametrize("repository", [pytest.param("requests", id="requests", marks=pytest.mark.long), LONGEST])
 def test_a_shuffled_history_with_its_line_numbers_as_versions_gives_the_same_trees(repository: str, lake: Lake, tmp_path: Path) -> None:
     """Under ``header`` the order of arrival is nothing: the line number in a header puts every record in its place again."""
     history = _history(repository)

@@ -86,9 +86,9 @@ def conditional(lake: Lake, writers: int, appends: int) -> None:
     assert topic.verify().problems == []
 
 
-@pytest.mark.long
-def test_of_conditional_appends_of_six_processes_exactly_one_wins_each_offset(lake: Lake) -> None:
-    conditional(lake, writers=6, appends=5)
+@pytest.mark.parametrize("appends", [pytest.param(3, marks=pytest.mark.long), pytest.param(8, marks=pytest.mark.soak)])
+def test_of_conditional_appends_of_six_processes_exactly_one_wins_each_offset(lake: Lake, appends: int) -> None:
+    conditional(lake, writers=6, appends=appends)
 
 
 def together(works: dict[str, Callable[[], list[dict[str, Any]]]]) -> Lines:
@@ -161,17 +161,17 @@ def test_writers_of_different_partitions_never_disturb_each_other(lake: Lake) ->
     assert topic.ends() == dict.fromkeys(range(4), 18)
 
 
-@pytest.mark.long
-def test_unconditional_appends_of_six_processes_all_get_in_each_in_its_own_order(lake: Lake) -> None:
+@pytest.mark.parametrize("appends", [pytest.param(5, marks=pytest.mark.long), pytest.param(12, marks=pytest.mark.soak)])
+def test_unconditional_appends_of_six_processes_all_get_in_each_in_its_own_order(lake: Lake, appends: int) -> None:
     topic = lake.create_topic("t", key="STRING", value="STRING")
-    lines = race([{"root": lake.root, "topic": "t", "name": f"w{index}", "mode": "plain", "count": 8} for index in range(6)])
-    assert all(len([line for line in told if "append" in line]) == 8 for told in lines.values())
-    keys = dense_and_once(topic, {0: 6 * 8 * 3})
-    assert acknowledged(lines, keys) == 6 * 8
+    lines = race([{"root": lake.root, "topic": "t", "name": f"w{index}", "mode": "plain", "count": appends} for index in range(6)])
+    assert all(len([line for line in told if "append" in line]) == appends for told in lines.values())
+    keys = dense_and_once(topic, {0: 6 * appends * 3})
+    assert acknowledged(lines, keys) == 6 * appends
     assert contended(lines) > 0, "the writers came one after the other: this was no race"
     for name in lines:
         own = [key for key in keys[0] if key.startswith(f"{name}-")]
-        assert own == [f"{name}-{number}-{index}" for number in range(8) for index in range(3)]
+        assert own == [f"{name}-{number}-{index}" for number in range(appends) for index in range(3)]
 
 
 @pytest.mark.long
