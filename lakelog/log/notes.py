@@ -7,7 +7,9 @@ note that changed data are another writer's and are named.
 
 from __future__ import annotations
 
+import datetime
 import json
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +30,12 @@ OLD = (
 )
 # All that a table has.
 WHOLE_HISTORY = 100_000
-# Delta's operations that change no record: properties, columns, constraints, clustering, files rewritten as they are.
+# What a clock may differ from UTC by, in Java's time zones.
+ZONES = tuple(datetime.timedelta(minutes=minutes) for minutes in range(-18 * 60, 18 * 60 + 1, 15))
+# How the names of Delta's operations begin that change no record: properties, columns, constraints, clustering, files rewritten as they are. A table
+# that is made over the one there (CREATE OR REPLACE, which is `saveAsTable` in the mode overwrite) is none of them.
 HARMLESS = ("OPTIMIZE", "VACUUM", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "ADD COLUMN", "CHANGE COLUMN", "UPGRADE PROTOCOL", "COMPUTE STATS",
-            "ADD FEATURE", "DROP FEATURE", "REORG", "CREATE", "SET TABLE PROPERTIES", "ADD CONSTRAINT", "DROP CONSTRAINT", "CLUSTER BY",
+            "ADD FEATURE", "DROP FEATURE", "REORG", "SET TABLE PROPERTIES", "ADD CONSTRAINT", "DROP CONSTRAINT", "CLUSTER BY",
             "ROW TRACKING")  # fmt: skip
 
 
@@ -41,8 +46,13 @@ def note(kind: str, *, ends: Mapping[int, int], checked: int, **more: Any) -> st
 
 def noted(row: Row) -> dict[str, Any]:
     """The note of a commit; empty where it has none."""
+    return parsed(sign_of(row))
+
+
+def parsed(text: str | None) -> dict[str, Any]:
+    """The note that a commit's user metadata are; empty where they are another writer's own, or there are none."""
     try:
-        found = json.loads(sign_of(row) or "{}")
+        found = json.loads(text or "{}")
     except ValueError:
         return {}
     return found if isinstance(found, dict) and "lakelog" in found else {}
@@ -54,11 +64,8 @@ def noted_epoch(rows: Sequence[Row]) -> int:
 
 
 def restored_version(row: Row) -> int | None:
-    """The version that a RESTORE went back to; None where it names a time, which the history does not resolve soundly.
-
-    Delta notes the time as text in the time zone of the Java process that ran it, which no one else knows.
-    """
-    version = row["operationParameters"].get("version")
+    """The version that a RESTORE went back to; None where it names a time (`restored_between`)."""
+    version = (row["operationParameters"] or {}).get("version")
     return int(version) if version not in (None, "", "null") else None
 
 
@@ -67,18 +74,52 @@ def is_restore(row: Row) -> bool:
     return str(row["operation"]).upper().startswith("RESTORE")
 
 
-def standing(rows: Sequence[Row]) -> list[Row]:
-    """Of commits, newest first, those that no later RESTORE took back; a RESTORE to a time ends the list: what it took back is not known."""
+def restored_between(row: Row, older: Sequence[Row]) -> tuple[int, int]:
+    """The least and the greatest version that a RESTORE may have gone back to: both the one it names.
+
+    Of a time Delta notes a text in the time zone of the Java process that ran it, which no one else knows: it is read in every zone. It was none at
+    which the RESTORE would have gone back to the version before its own, or to none: those Delta refuses.
+
+    Args:
+        row: the RESTORE.
+        older: commits before it, newest first.
+
+    Returns:
+        (-1, the version before its own) where times tell nothing.
+    """
+    to, before = restored_version(row), int(row["version"]) - 1
+    if to is not None:
+        return to, to
+    rows = list(reversed(older))
+    try:
+        text = str((row["operationParameters"] or {}).get("timestamp")).strip('"')
+        said = datetime.datetime.strptime(text, "%Y-%m-%d %H:%M:%S.%f")  # noqa: DTZ007 - in whatever zone
+        times = [one["timestamp"].astimezone(datetime.timezone.utc).replace(tzinfo=None) for one in rows]
+    except (AttributeError, ValueError):
+        return -1, before
+    for place in range(1, len(times)):
+        # As Delta has them: each later than the one before.
+        times[place] = max(times[place], times[place - 1] + datetime.timedelta(milliseconds=1))
+    places = {bisect_right(times, said - zone) for zone in ZONES}
+    found = {int(rows[place - 1]["version"]) if place else int(rows[0]["version"]) - 1 for place in places} if rows else set()
+    found = {version for version in found if 0 <= version < before}
+    return (min(found), max(found)) if found else (-1, before)
+
+
+def standing(rows: Sequence[Row], *, surely: bool = False) -> list[Row]:
+    """Of commits, newest first, those that no later RESTORE took back.
+
+    Where one went back to a time, all that it may have left; or, ``surely``, only what it cannot have taken back.
+    """
     found: list[Row] = []
     most: int | None = None
-    for row in rows:
+    for place, row in enumerate(rows):
         if most is not None and row["version"] > most:
             continue
         found.append(row)
         if is_restore(row):
-            to = restored_version(row)
-            if to is None:
-                break
+            least, greatest = restored_between(row, rows[place + 1 :])
+            to = least if surely else greatest
             most = to if most is None else min(most, to)
     return found
 
@@ -89,13 +130,13 @@ def is_foreign(row: Row) -> bool:
 
 
 def foreign_commits(rows: Sequence[Row]) -> list[Row]:
-    """The commits among these, newest first, that changed records, were not taken back and are not lakelog's."""
+    """The commits among these, newest first, that changed records, may stand and are not lakelog's."""
     return [row for row in standing(rows) if is_foreign(row)]
 
 
 def since_repair(rows: Sequence[Row]) -> list[Row]:
     """Of commits, newest first, those after the newest repair that no RESTORE took back: what was done before it was looked at then."""
-    repaired = next((row["version"] for row in standing(rows) if noted(row).get("lakelog") == "repair"), -1)
+    repaired = next((row["version"] for row in standing(rows, surely=True) if noted(row).get("lakelog") == "repair"), -1)
     return [row for row in rows if row["version"] > repaired]
 
 
@@ -204,8 +245,9 @@ def _refuse_foreign(
     strange = foreign_commits(rows)
     if strange:
         back = int(strange[-1]["version"]) - 1
+        doubt = "" if strange[-1] in standing(rows, surely=True) else " A RESTORE to a time came after it, and may have left it."
         raise Damaged(
-            f"{table}: another writer changed the log: {describe_commit(strange[-1])}. lakelog gives the offsets itself; take that commit"
+            f"{table}: another writer changed the log: {describe_commit(strange[-1])}.{doubt} lakelog gives the offsets itself; take that commit"
             f" back (RESTORE to version {back}), append its records with lakelog, and run verify."
             f"{_asked_again('That RESTORE takes back appends too', rows, back)}{OLD} Or run"
             " verify with repair: where it can, it keeps what the log holds now, begins a new epoch at its end and computes the latest table anew.",

@@ -17,7 +17,7 @@ from lakelog.delta.commit_file import CommitFile
 from lakelog.delta.statement import interpreted
 from lakelog.errors import Damaged
 from lakelog.log import inspection
-from lakelog.log.notes import LOOK_BACK, newest_note
+from lakelog.log.notes import LOOK_BACK, newest_note, parsed
 from lakelog.log.rows import STATE_SEGMENT, log_rows
 from lakelog.model.log_state import Intent, PartitionState
 from lakelog.model.segments import Tail
@@ -246,7 +246,7 @@ def followed(log: TopicLog, known: LogEnd) -> LogEnd | None:
         return None
     version, tails, noted, newest = known.version, dict(known.tails), dict(known.noted), known.batch
     while version < known.version + LOOK_BACK and (text := commit_file.note(log.spark, log.table, version + 1)) is not None:
-        found = json.loads(text)
+        found = parsed(text)
         if found.get("lakelog") != "append" or "tails" not in found:
             return None
         tails |= {int(index): tails[int(index)].appended(found["batch"], tail) for index, tail in found["tails"].items()}

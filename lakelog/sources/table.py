@@ -88,7 +88,7 @@ def look(topic: Topic, source: TableSource) -> Position:
 def _adds(topic: str, source: TableSource, row: Row) -> bool:
     """Whether a commit added rows; one that may have changed or removed some is refused."""
     operation, how = str(row["operation"]).upper(), row["operationParameters"] or {}
-    if operation.startswith(HARMLESS) and not operation.startswith("CREATE"):
+    if operation.startswith(HARMLESS):
         return False
     if operation.startswith("CREATE TABLE") and "SELECT" not in operation:
         return False

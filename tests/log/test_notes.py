@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from lakelog.errors import Damaged
-from lakelog.log.notes import newest_note
+from lakelog.log.notes import foreign_commits, newest_note, restored_between, since_repair
 from lakelog.log.tail import is_newest
 from lakelog.model.log_state import PartitionState
 from lakelog.model.segments import Tail
@@ -106,3 +107,94 @@ def test_a_note_that_names_no_rows_is_held_against_its_ends_and_epoch() -> None:
     assert not is_newest(log_of("a", end=3), {"ends": {"0": 3}, "epoch": 1})
     assert not is_newest(log_of("a", end=3), {"ends": {"0": 5}, "epoch": 0})
     assert not is_newest(log_of("a", end=3), {})
+
+
+@pytest.mark.parametrize(
+    ("operation", "is_harmless"),
+    [
+        *((name, True) for name in ("OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "ADD COLUMNS")),
+        *(
+            (name, True)
+            for name in ("CHANGE COLUMN", "CHANGE COLUMNS", "UPGRADE PROTOCOL", "DROP FEATURE", "REORG", "ROW TRACKING BACKFILL")
+        ),
+        *(
+            (name, False)
+            for name in ("WRITE", "STREAMING UPDATE", "DELETE", "UPDATE", "MERGE", "TRUNCATE", "CLONE", "CONVERT", "DROP COLUMNS")
+        ),
+        *(
+            (name, False)
+            for name in ("CREATE TABLE", "CREATE TABLE AS SELECT", "CREATE OR REPLACE TABLE", "CREATE OR REPLACE TABLE AS SELECT")
+        ),
+        *((name, False) for name in ("REPLACE TABLE", "REPLACE TABLE AS SELECT", "REPLACE COLUMNS", "RENAME COLUMN", "UPDATE SCHEMA")),
+    ],
+)
+def test_only_what_moves_no_rows_is_harmless(operation: str, is_harmless: bool) -> None:
+    rows = [*APPENDS, commit(6, operation)]
+    if is_harmless:
+        assert looked_at(*rows)[0] == 6
+        return
+    with pytest.raises(Damaged, match="another writer changed the log: version 6"):
+        looked_at(*rows)
+
+
+# In the time zone of this process, as Spark's rows have it.
+NOON = datetime.datetime(2026, 5, 6, 12)
+
+
+def at(version: int, minutes: float, operation: str = "WRITE", *, ours: bool = False, text: str | None = None) -> dict[str, Any]:
+    row = commit(version, operation, "append" if ours else None)
+    parameters = {"version": None, "timestamp": text}
+    return {**row, "timestamp": NOON + datetime.timedelta(minutes=minutes), "operationParameters": parameters}
+
+
+def as_java_says(minutes: float, *, hours: float) -> str:
+    """A time in a zone that is so far from UTC."""
+    told = (NOON + datetime.timedelta(minutes=minutes)).astimezone(datetime.timezone.utc) + datetime.timedelta(hours=hours)
+    return f"{told:%Y-%m-%d %H:%M:%S}.0"
+
+
+@pytest.mark.parametrize("hours", [-12, -3.5, 0, 5.75, 14])
+@pytest.mark.parametrize(
+    ("to", "minutes", "found"),
+    [
+        # Appends at 0 and 1, another writer's at 2 and 3, all within the steps of zones: there is one version for the time.
+        (2.5, (0, 1, 2, 3), (2, 2)),
+        (1.5, (0, 1, 2, 3), (1, 1)),
+        # An hour between two: in another zone it is one before, or behind.
+        (150, (0, 60, 120, 180), (0, 2)),
+        # After the last but one: nothing before the RESTORE but its own version is later.
+        (130, (0, 1, 120, 240), (1, 2)),
+    ],
+)
+def test_a_restore_to_a_time_went_to_one_of_these_versions(
+    hours: float, to: float, minutes: tuple[int, ...], found: tuple[int, int]
+) -> None:
+    """Whatever the zone is in which Delta notes the time; the last commit before it is none it went to."""
+    older = [at(version, minute) for version, minute in enumerate(minutes)][::-1]
+    restore = at(4, minutes[-1] + 1, "RESTORE", text=as_java_says(to, hours=hours))
+    least, greatest = restored_between(restore, older)
+    assert least <= found[0] and greatest == found[1]
+    # Of a history that goes back further, what lies before it may be meant as well.
+    assert restored_between({**restore, "version": 5}, [{**row, "version": row["version"] + 1} for row in older])[1] == found[1] + 1
+    # Where nothing is known of times, nothing is known.
+    assert restored_between({**restore, "operationParameters": {"version": None}}, older) == (-1, 3)
+
+
+def test_a_commit_is_taken_back_by_a_restore_to_a_time_below_it_alone() -> None:
+    log = [{**CREATED, "timestamp": NOON}, at(1, 1, ours=True)]
+    for to, is_sound in ((1.5, True), (2.5, False)):
+        rows = [*log, at(2, 2, "UPDATE"), at(3, 3), at(4, 4, "RESTORE", text=as_java_says(to, hours=2))]
+        if is_sound:
+            assert looked_at(*rows)[0] == 4
+            continue
+        with pytest.raises(Damaged, match=r"another writer changed the log: version 2 .*RESTORE to version 1\)") as found:
+            looked_at(*rows)
+    assert "A RESTORE to a time came after it, and may have left it." in str(found.value)
+
+
+def test_a_repair_that_a_restore_to_a_time_may_have_taken_back_settles_nothing() -> None:
+    repaired = {**at(3, 3), "userMetadata": REPAIR["userMetadata"]}
+    older = [at(4, 4, "UPDATE"), repaired, at(2, 2, "UPDATE"), at(1, 1, ours=True), {**CREATED, "timestamp": NOON}]
+    for text, foreign in ((None, [4, 2]), (as_java_says(3.5, hours=1), []), (as_java_says(2.5, hours=1), [2])):
+        rows: Any = [at(5, 5, "RESTORE", text=text), *older]
+        assert [row["version"] for row in foreign_commits(since_repair(rows))] == foreign

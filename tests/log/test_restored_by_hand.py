@@ -117,7 +117,20 @@ def test_a_restore_to_a_time_is_judged_by_the_rows(lake: Lake) -> None:
             assert lake.topic("t").ends() == {0: 2}, "what was taken back is gone"
     finally:
         lake.spark.conf.set("spark.sql.session.timeZone", before)
-    # A commit that stands, beside a RESTORE that did not take it back.
+    # A commit that stands, beside a RESTORE that did not take it back, and took back another.
+    lake.spark.sql(f"UPDATE {bronze} SET value = 'forged' WHERE partition = 0 AND key = 'a'")
+    forged = lake.spark.sql(f"DESCRIBE HISTORY {bronze} LIMIT 1").select(
+        F.expr("timestamp + INTERVAL 1 MILLISECOND").cast("string"), "version"
+    )
+    text, version = forged.collect()[0]
+    foreign()
+    lake.spark.sql(f"RESTORE TABLE {bronze} TO TIMESTAMP AS OF '{text}'")
+    for verb in (lambda: lake.topic("t").append([record("x")]), lambda: lake.topic("t").merge()):
+        with pytest.raises(Damaged, match=f"another writer changed the log: version {version} .*UPDATE"):
+            verb()
+    assert f"version {version}" in lake.topic("t").verify().problems[0]
+    lake.spark.sql(f"RESTORE TABLE {bronze} TO VERSION AS OF {version - 1}")
+    assert lake.topic("t").ends() == {0: 2}
     foreign()
     version = lake.spark.sql(f"DESCRIBE HISTORY {bronze} LIMIT 1").collect()[0]["version"]
     now = (
@@ -169,7 +182,9 @@ def test_what_restores_took_back_is_told_by_versions() -> None:
     assert (lost_appends(rows) or {})["version"] == 5
     rows[1] = commit(5, "RESTORE", to="4")
     assert lost_appends(rows) is None
-    assert [row["version"] for row in standing([commit(5, "RESTORE"), *rows[2:]])] == [5], "a time: what it took back is not known"
+    unknown = [commit(5, "RESTORE"), *rows[2:]]
+    assert [row["version"] for row in standing(unknown)] == [5, 4, 3, 2, 1], "a time: it may have left all of them"
+    assert [row["version"] for row in standing(unknown, surely=True)] == [5]
 
 
 def test_an_append_that_a_restore_had_cut_away_is_not_asked_for_again() -> None:
