@@ -91,6 +91,12 @@ def is_cut_off(spark: SparkSession, folder: str) -> bool:
     return bool(found) and all(REMAINS.fullmatch(name) for name in found)
 
 
+def holds_files(spark: SparkSession, folder: str) -> bool:
+    """Whether there is a file in a folder, or below it. Cost: elsewhere than on this machine's disk one Spark job that lists all files."""
+    path = on_this_disk(spark, folder)
+    return bool(names_in(spark, folder)) if path is None else any(files for _, _, files in os.walk(path))
+
+
 def has_own_catalog(spark: SparkSession) -> bool:
     """Whether the catalog is the session's own: nobody else sees a schema in it."""
     return setting(spark, "spark.sql.catalogImplementation") == "in-memory"

@@ -183,6 +183,7 @@ class Lake(LakeQueries, LakeSnapshots, LakeImport):
         Raises:
             InvalidRequest: the name is none, or taken; a creation that was cut off is completed first.
             InvalidConfig: types or settings are wrong; nothing was created.
+            Damaged: the topic is listed, its log is gone, and files of it are there; nothing was changed.
             Conflict: another process is creating it; try again.
 
         Cost: three small Delta tables, one commit each.
@@ -209,6 +210,8 @@ class Lake(LakeQueries, LakeSnapshots, LakeImport):
             self._own.create()
         else:
             table_properties.require_writable(self.root, self._own.opened())
+            if name in self._own.topics():
+                create.require_not_lost(self.spark, self.root, name)
         made = create.make_log(self.spark, self.root, name, types, partitions=partitions, settings=stored, now=self.clock())
         topic = self._topic(name)
         if not made and self._finish_deletion(topic):

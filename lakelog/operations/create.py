@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lakelog.delta import past, table_properties, tables
-from lakelog.delta.lock import LOCKED
+from lakelog.delta.filesystem import holds_files
+from lakelog.delta.lock import LOCKED, held
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION, IDENTITY, PARTITIONS, PREFIX, TYPES
 from lakelog.errors import Conflict, Damaged, InvalidRequest, NotFound
 from lakelog.latest import evolution, rebuild, views
@@ -178,6 +179,39 @@ def refuse_foreign(spark: SparkSession, root: str, name: str) -> None:
         taken += [view for view in views.names(name) if spark.catalog.tableExists(f"{root}.{view}")]
     if taken:
         raise _taken(taken[0], name)
+
+
+def require_not_lost(spark: SparkSession, root: str, name: str) -> None:
+    """Refuse to make a topic anew that the lake lists, while its log is gone and something of its tables is there: that may be all there is of it.
+
+    A deletion that another process is at is waited for.
+
+    Raises:
+        Damaged: naming what is there. Nothing was changed.
+    """
+    if _left(spark, root, name):
+        log, _ = topic_tables(root, name)
+        with held(spark, log):
+            left = _left(spark, root, name)
+        if left:
+            raise Damaged(
+                f"The topic {name} is listed in {root}, but the Delta log of {log} is gone, and what it held is not: {', '.join(map(str, left))}."
+                f" Nothing was changed. Put {log} back from a copy. If the deletion of the topic was cut off, or nothing of it is wanted,"
+                " delete_topic removes what is there; then create it."
+            )
+
+
+def _left(spark: SparkSession, root: str, name: str) -> list[TableRef]:
+    """The tables of a topic whose log is gone that are there, or of which files are; empty where there is a log."""
+
+    def is_left(table: TableRef) -> bool:
+        stored = table_properties.read(spark, table)
+        return IDENTITY in stored if stored is not None else table.path is not None and holds_files(spark, table.path)
+
+    log, latest = topic_tables(root, name)
+    if IDENTITY in (table_properties.read(spark, log) or {}):
+        return []
+    return [table for table in (log, latest) if is_left(table)]
 
 
 def _taken(what: str, name: str) -> InvalidRequest:

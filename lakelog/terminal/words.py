@@ -21,6 +21,7 @@ WORDS: tuple[tuple[str, str], ...] = (
     (r"\bcreate_topic completes it, delete_topic removes it", "`lakelog topic create` completes it, `lakelog topic delete` removes it"),
     (r"\bDelete the topic \(delete_topic; ", "Delete the topic (`lakelog topic delete`; "),
     (r"\bdelete_topic ends it", "`lakelog topic delete` ends it"),
+    (r"\bdelete_topic removes what is there", "`lakelog topic delete` removes what is there"),
     (r"take it off the list: delete_topic", "take it off the list: `lakelog topic delete`"),
     (r"Open it with topic\([^)]*\), or choose another name", "Choose another name"),
     (r"Name it: format='ndjson', 'csv' or 'parquet'", "Name it: --format ndjson, csv or parquet"),

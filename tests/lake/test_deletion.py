@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakelog.errors import Conflict, TopicNotFound
+from lakelog.errors import Conflict, Damaged, TopicNotFound
 from lakelog.latest import upsert
 from lakelog.log import guard
 from lakelog.operations import delete
@@ -120,3 +121,26 @@ def test_the_slower_of_two_deletions_leaves_a_topic_that_was_made_since(lake: La
         assert [row["key"] for row in again.latest().collect()] == ["new"]
         lake.delete_topic(name)
         assert (lake.topics(), Path(lake.root, name).exists()) == ([], False)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("lost", ["bronze/_delta_log", "bronze"])
+def test_a_topic_whose_log_is_lost_is_not_made_anew_over_what_is_left(lost: str, lake: Lake, tmp_path: Path) -> None:
+    """Its data files, or its latest table, are all there is of it."""
+    topic = lake.create_topic("t", key="STRING", value="STRING")
+    topic.append([{"key": "a", "value": "1"}])
+    topic.merge()
+    # Elsewhere: this process knows the tables where they are.
+    again = type(lake)(lake.spark, str(shutil.copytree(lake.root, tmp_path / "copy")), clock=lake.clock)
+    shutil.move(Path(again.root, "t", lost), tmp_path / "lost")
+    before = sorted(Path(again.root, "t").rglob("*"))
+    for _ in range(2):
+        with pytest.raises(Damaged, match="the Delta log of .*/bronze is gone, and what it held is not: .*silver.*delete_topic removes"):
+            again.create_topic("t", key="STRING", value="STRING")
+    assert sorted(Path(again.root, "t").rglob("*")) == before
+    if lost == "bronze":
+        assert len(again.delete_topic("t").tables) == 1
+        assert again.create_topic("t", key="STRING", value="STRING").status().records == 0
+    else:
+        shutil.move(tmp_path / "lost", Path(again.root, "t", lost))
+        assert [row["key"] for row in again.topic("t").latest().collect()] == ["a"]
