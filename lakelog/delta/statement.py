@@ -34,6 +34,8 @@ WRITERS = {
 }
 # Delta refuses versions older than the retention of removed files, whether their files are there or not; lakelog decides which are kept.
 ENFORCE_RETENTION = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
+# Under these Delta passes over a write without a word, once one with the same number was committed to the table: a caller's are of its own writes.
+WRITTEN_ONCE = ("spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion")
 # What it was in Connect sessions before lakelog changed it; None where it was not set.
 _enforced_before: weakref.WeakKeyDictionary[SparkSession, str | None] = weakref.WeakKeyDictionary()
 # What a commit carries and how it is written are settings of the Spark session.
@@ -62,9 +64,11 @@ def committing(spark: SparkSession, table: TableRef, *, creating: bool = False) 
 
 @contextlib.contextmanager
 def writing(spark: SparkSession) -> Iterator[None]:
-    """Every Parquet file that lakelog writes is written in here: as `WRITERS` say, whatever the session's own settings are."""
-    with _settings_in_use, during(spark, WRITERS):
-        yield
+    """Every Parquet file that lakelog writes is written in here: as `WRITERS` say, without `WRITTEN_ONCE`, whatever the session's settings are."""
+    with _settings_in_use:
+        lifted = {name: None for name in WRITTEN_ONCE if setting(spark, name) is not None}
+        with during(spark, {**WRITERS, **lifted}):
+            yield
 
 
 @contextlib.contextmanager
@@ -95,15 +99,14 @@ def _together(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def during(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
-    """Session settings for the length of a statement, where the session may be told (serverless sessions go on without)."""
+def during(spark: SparkSession, wanted: Mapping[str, str | None]) -> Iterator[None]:
+    """Session settings for the length of a statement, None for one that is unset, where the session may be told (serverless sessions go on without)."""
     before = {name: setting(spark, name) for name in wanted}
     with contextlib.ExitStack() as back:
         for name, old in before.items():
             back.callback(_set_back, spark, name, old)
         for name, value in wanted.items():
-            with contextlib.suppress(Exception):
-                spark.conf.set(name, value)
+            _put(spark, name, value)
         yield
 
 

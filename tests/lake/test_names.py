@@ -149,6 +149,9 @@ def test_settings_of_the_callers_session_change_nothing(lake: Lake) -> None:
         "spark.databricks.delta.schema.autoMerge.enabled": "true",
         "spark.sql.sources.partitionOverwriteMode": "dynamic",
         "spark.sql.session.timeZone": "America/New_York",
+        # Under these Delta passes over a second write.
+        "spark.databricks.delta.write.txnAppId": "of the caller",
+        "spark.databricks.delta.write.txnVersion": "1",
     }
     before = {name: lake.spark.conf.get(name, None) for name in ours}
     for name, value in ours.items():
@@ -169,6 +172,7 @@ def test_settings_of_the_callers_session_change_nothing(lake: Lake) -> None:
             topic.latest(at="2020-01-01T00:00:00+02:00")
         topic.merge(rebuild=True)
         assert [row["value"] for row in topic.latest().collect()] == ["2"]
+        assert {name: lake.spark.conf.get(name) for name in ours} == ours
     finally:
         for name, value in before.items():
             lake.spark.conf.set(name, value) if value is not None else lake.spark.conf.unset(name)
