@@ -14,15 +14,24 @@ def is_whole(value: object) -> bool:
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
+def is_text(value: object) -> bool:
+    """Whether a value is a text that can be written: not one with half of a character (a lone surrogate), as of a command line that is no UTF-8."""
+    if not isinstance(value, str):
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def check_whole(name: str, value: object, *, least: int | None = None, needed: bool = False) -> None:
     """Refuse an argument that is neither left out (None, unless it is ``needed``) nor a whole number, or one below ``least``.
 
     Raises:
         InvalidRequest: naming the argument.
     """
-    if value is None and not needed:
-        return
-    if not is_whole(value) or (least is not None and int(value) < least):  # type: ignore[call-overload]
+    if (value is not None or needed) and (not is_whole(value) or (least is not None and int(value) < least)):  # type: ignore[call-overload]
         raise InvalidRequest(f"{name}={value!r}: it is a whole number{'' if least is None else f', at least {least}'}.")
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from lakelog.arguments import is_whole
 from lakelog.errors import ExpectedOffsetMismatch, FencedEpoch, InvalidRequest
 from lakelog.inputs.sources import FileOptions
 from lakelog.log.append import AppendOptions
@@ -35,12 +36,14 @@ class CommitLog:
 
     def __init__(self, topic: Topic, partition: int = 0) -> None:
         _require_checks(topic)
-        if not 0 <= partition < topic.partitions:
-            raise InvalidRequest(f"{topic.name}: there is no partition {partition}; partitions are 0 to {topic.partitions - 1}.")
+        if not is_whole(partition) or not 0 <= partition < topic.partitions:
+            raise InvalidRequest(f"{topic.name}: there is no partition {partition!r}; partitions are 0 to {topic.partitions - 1}.")
         self.topic = topic
         self.partition = partition
         self.position: int | None = None
         self.epoch: int | None = None
+        # Of the topic that was read: another one of its name may end at the same offset.
+        self._uuid: str | None = None
         self._in_flight = threading.Lock()
 
     def bootstrap(self) -> DataFrame:
@@ -53,7 +56,7 @@ class CommitLog:
         here, start = self.topic.position(), self.topic.start()
         end = here.offsets[self.partition]
         records = self.topic.read(self.partition, start.offsets[self.partition]).filter(F.col("offset") < end)
-        self.position, self.epoch = end, here.epoch
+        self.position, self.epoch, self._uuid = end, here.epoch, here.uuid
         return records
 
     def append(self, records: Sequence[Mapping[str, Any]]) -> Appended:
@@ -63,13 +66,16 @@ class CommitLog:
             records: each as an NDJSON line would have it, without partition and expected offset.
 
         Raises:
-            InvalidRequest: nothing was read yet: call `bootstrap` first; or the topic no longer checks expected offsets. Nothing was written.
+            InvalidRequest: nothing was read yet: call `bootstrap` first; the topic no longer checks expected offsets; or these are no records. Nothing
+                was written.
             ExpectedOffsetMismatch: another writer was faster; ``expected`` to ``actual`` is what was missed. Nothing was written: call
                 `catch_up`, then decide again.
-            FencedEpoch: the log was restored since; bootstrap again.
+            FencedEpoch: the log was restored since, or the topic deleted and made anew; bootstrap again.
         """
         if self.position is None:
             raise InvalidRequest(f"{self.topic.name}: nothing was read yet: call bootstrap() first.")
+        if not isinstance(records, Sequence) or not all(isinstance(record, Mapping) for record in records):
+            raise InvalidRequest(f"{self.topic.name}: a commit log takes a list of records, each a dict. Nothing was written.")
         with self._in_flight:
             placed = [{**record, "partition": self.partition} for record in records]
             try:
@@ -88,6 +94,7 @@ class CommitLog:
         """As `Topic.append`, under the configuration that was looked at: a change of it meanwhile makes the append start over."""
         topic = self.topic
         topic._ready()
+        self._require_same(topic.uuid)
         _require_checks(topic)
         gate = topic._append_gate(whole=True, now=topic.clock())
         return topic._append(placed, FileOptions(), AppendOptions({self.partition: position}, epoch=self.epoch, gate=gate))
@@ -97,7 +104,7 @@ class CommitLog:
 
         Raises:
             InvalidRequest: nothing was read yet: call `bootstrap` first.
-            FencedEpoch: the log was restored since. Bootstrap again.
+            FencedEpoch: the log was restored since, or the topic deleted and made anew. Bootstrap again.
             OffsetOutOfRange: the log no longer tells all that came after the position: records or a delete have left it. Bootstrap again.
             After any of them the position is as it was.
         """
@@ -106,6 +113,7 @@ class CommitLog:
         if self.position is None:
             raise InvalidRequest(f"{self.topic.name}: nothing was read yet: call bootstrap() first.")
         here = self.topic.position()
+        self._require_same(here.uuid)
         if here.epoch != self.epoch:
             raise FencedEpoch(
                 f"{self.topic.name}: the log was restored or repaired since it was read: epoch {here.epoch} instead of {self.epoch}. What was read"
@@ -115,6 +123,14 @@ class CommitLog:
         fetched = self.topic.read(since=replace(here, offsets={**here.offsets, self.partition: self.position}))
         self.position = fetched.next.offsets[self.partition]
         return fetched.records.filter(F.col("partition") == self.partition)
+
+    def _require_same(self, uuid: str | None) -> None:
+        """Refuse another topic than the one that was read."""
+        if uuid != self._uuid:
+            raise FencedEpoch(
+                f"{self.topic.name}: the topic was deleted and made anew since it was read, and nothing of the new one was read yet. Nothing was"
+                " written. Call bootstrap() and decide again.", expected=self._uuid, actual=uuid,
+            )  # fmt: skip
 
 
 def _require_checks(topic: Topic) -> None:

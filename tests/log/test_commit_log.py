@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakelog import CommitLog, ExpectedOffsetMismatch, InvalidRequest, Lake, OffsetOutOfRange
+from lakelog import CommitLog, ExpectedOffsetMismatch, FencedEpoch, InvalidRequest, Lake, OffsetOutOfRange
 from tests.conftest import Clock
 from tests.tables import versions
 
@@ -71,3 +71,33 @@ def test_nothing_is_appended_once_expected_offsets_are_no_longer_checked(lake: L
     other.configure({"check.expected.offsets.scope": None})
     assert [row["key"] for row in log.catch_up().collect()] == ["missed"]
     assert log.append(records("mine")).offsets == {0: (1, 2)}
+
+
+def test_another_topic_of_the_name_is_not_the_one_that_was_read(lake: Lake) -> None:
+    """It may end at the same offset, in the same epoch."""
+    topic = lake.create_topic("t", key="STRING", value="STRING")
+    topic.append(records("a"))
+    log = CommitLog(topic)
+    assert log.bootstrap().count() == 1
+    other = Lake(lake.spark, lake.root, clock=lake.clock)
+    other.delete_topic("t")
+    other.create_topic("t", key="STRING", value="STRING").append(records("x"))
+    before = versions(lake.root, "t")
+    for verb in (log.catch_up, lambda: log.append(records("b"))):
+        with pytest.raises(FencedEpoch, match="deleted and made anew since it was read"):
+            verb()
+    assert (versions(lake.root, "t"), log.position) == (before, 1)
+    assert [row["key"] for row in log.bootstrap().collect()] == ["x"]
+    assert log.append(records("b")).offsets == {0: (1, 2)}
+
+
+def test_what_is_no_partition_and_no_records_is_refused(lake: Lake) -> None:
+    topic = lake.create_topic("t", key="STRING", value="STRING")
+    for partition in ("0", None, 1, 0.5, True):
+        with pytest.raises(InvalidRequest, match="there is no partition"):
+            CommitLog(topic, partition)  # type: ignore[arg-type]
+    log = CommitLog(topic)
+    log.bootstrap()
+    for wrong in ([5], 5, ["key"], {"key": "a"}):
+        with pytest.raises(InvalidRequest, match="a list of records"):
+            log.append(wrong)  # type: ignore[arg-type]
