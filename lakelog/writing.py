@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lakelog.formats.csv import CsvOptions
+from lakelog.inputs.identity import InputIdentity
 from lakelog.inputs.sources import FileOptions, requested
 from lakelog.log import append, bulk
 from lakelog.log.append import AppendOptions
@@ -138,7 +139,7 @@ class LogWriting(ABC):
         delimiter: str = ",",
         encoding: str = "utf-8",
         null: str | None = None,
-        identity: str,
+        identity: str | InputIdentity,
         chunk: int = 1_000_000,
         tell: Callable[[int, int], None] = lambda done, total: None,
         problems: int = 20,
@@ -151,7 +152,8 @@ class LogWriting(ABC):
             delimiter: of CSV, as ``encoding`` and ``null`` are (see `append`).
             encoding: of CSV.
             null: of CSV.
-            identity: what the input is, the same at every start: for example its name, size and digest.
+            identity: what the input is, the same at every start: for example its name, size and digest. That of `inputs.identity.of_files` refuses
+                files that are changed while they are read, too.
             chunk: records a commit.
             tell: called with (records done, records in all) after each chunk.
             problems: how many bad records a refusal lists.
@@ -160,7 +162,9 @@ class LogWriting(ABC):
             ExpectedOffsetMismatch: another writer appended in between; the chunks before it are written.
             InvalidRecords: some records are wrong; nothing of this start was written.
             GateFailed: the topic's expectations refuse the input, which is judged as a whole at each start; nothing of this start was written.
-            Refused: the load was begun longer ago than ``producer.id.expiration.ms``, or with another input; nothing was written.
+            FencedEpoch: the topic was restored while the load ran; started again, it writes what is gone.
+            Refused: the load was begun longer ago than ``producer.id.expiration.ms``, or with another input, or its files were changed while they were
+                read; nothing was written.
 
         Cost: the files are read once and kept in memory or on local disk, then one append a chunk.
         """

@@ -123,13 +123,14 @@ def _sources(given: Namespace, settings: Settings) -> list[Source]:
 
 def _append(work: Work) -> Outcome:
     from lakelog.inputs.identity import matched, of_files
+    from lakelog.log.ledger import InputToken
     from lakelog.sources.append import append_from
 
     topic, given = work.topic, work.given
     if not given.files:
         return Outcome(json.dumps({"sources": [one.to_dict() for one in append_from(topic, work.sources)]}))
     files = [path for named in given.files for path in matched(named)]
-    token = given.token or of_files(files)
+    token = given.token or InputToken.of(of_files(files))
     return Outcome(topic.append(files, **_written(given), token=token).to_json())
 
 

@@ -11,9 +11,11 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from lakelog.arguments import check_whole, is_text
 from lakelog.delta import tables
-from lakelog.errors import InvalidRequest, Refused
+from lakelog.errors import FencedEpoch, InvalidRequest, Refused
 from lakelog.inputs import staging
+from lakelog.inputs.identity import InputIdentity
 from lakelog.inputs.request import Request
 from lakelog.inputs.staging import Batch
 from lakelog.log import bronze
@@ -34,7 +36,7 @@ def load(
     name: str,
     request: Request,
     *,
-    identity: str,
+    identity: str | InputIdentity,
     chunk: int,
     now: int,
     tell: Callable[[int, int], None],
@@ -47,7 +49,8 @@ def load(
         log: the topic's log.
         name: the topic's name.
         request: the records, in an order that is the same at every start.
-        identity: what the input is, the same at every start (its name, size and digest).
+        identity: what the input is, the same at every start (its name, size and digest); of files that may be changed while they are read, with what
+            tells that.
         chunk: records a chunk.
         now: the time in milliseconds.
         tell: called with (records done, records in all) after each chunk.
@@ -57,15 +60,18 @@ def load(
     Raises:
         GateFailed: the gate refused it, nothing of this start was written.
         ExpectedOffsetMismatch: another writer appended behind the last chunk; the chunks before it are written.
+        FencedEpoch: the log was restored since it was looked at; chunks that were written before it may be gone.
         InvalidRecords: some records are wrong: nothing of this start was written.
-        Refused: tokens of the load have expired, or were those of another input (LOAD_EXPIRED, LOAD_DIFFERS); nothing was written.
+        Refused: tokens of the load have expired, or were those of another input (LOAD_EXPIRED, LOAD_DIFFERS), or its files were changed while they
+            were read (SOURCE_CHANGED); nothing was written.
 
     Cost: the input is read once and kept in memory or on local disk; an append a chunk.
     """
-    if chunk < 1:
-        raise InvalidRequest(f"chunk={chunk}: it is a number of records, at least 1.")
-    if not identity or len(identity.encode()) > IDENTITY_MOST:
-        raise InvalidRequest(f"The identity of a bulk load's input is a text of 1 to {IDENTITY_MOST} octets.")
+    check_whole("chunk", chunk, least=1, needed=True)
+    check_whole("problems", problems, least=1, needed=True)
+    called = identity.text if isinstance(identity, InputIdentity) else identity
+    if not is_text(called) or not 1 <= len(called.encode()) <= IDENTITY_MOST:
+        raise InvalidRequest(f"The identity of a bulk load's input is a text of 1 to {IDENTITY_MOST} octets, not {called!r:.100}.")
     kept = replace(request, repeatable=False)
 
     def stage(rules: RowRules | None, assume: bool) -> Batch:
@@ -73,21 +79,32 @@ def load(
             return staging.staged(log, kept, now, listed=problems, rules=rules, assume=assume)
 
     whole = stage(None, False) if gate is None else gate.staged(stage)
+    if isinstance(identity, InputIdentity):
+        identity.require_unchanged()
+        # Chunks that an older lakelog wrote.
+        called = identity.earlier if identity.earlier is not None and chunks(log, identity.earlier) else called
+    # What is found of the load, and where it goes on, is of this generation of the log.
+    seen = log_end(log)
     if gate is not None:
-        gate.admit(whole, token=None, end=log_end(log))
+        gate.admit(whole, token=None, end=seen)
     if whole.conditional and log.config.flag("check.expected.offsets"):
         raise InvalidRequest(
             f"{whole.conditional} records expect an offset, but a bulk load gives the expected offsets itself: leave them out, or append"
             " without load. Nothing was written."
         )
-    finished = _finished(log, name, identity, whole.records, now)
+    finished = _finished(log, name, called, whole.records, now)
     done, found, count = finished.records, finished.chunks, finished.chunks
     spans, end, version = finished.spans, None, None
     while done < whole.records:
         part = _part(whole, done, min(done + chunk, whole.records), now)
-        captured = end or log_end(log)
+        captured = end or log_end(log, known=seen)
+        if captured.epoch != seen.epoch:
+            raise FencedEpoch(
+                f"{name}: the log was restored while the load ran: epoch {captured.epoch} instead of {seen.epoch}. Chunks of it may be gone. Start"
+                " the load again: it goes on behind those that are there.", expected=seen.epoch, actual=captured.epoch,
+            )  # fmt: skip
         expected = {index: Expectation(index, spans[index][1], spans[index][1]) for index in part.shares if index in spans}
-        terms = bronze.Terms(expectations=expected, token=ChunkToken.of(identity, done))
+        terms = bronze.Terms(expectations=expected, token=ChunkToken.of(called, done))
         try:
             version, pieces, end = in_turn(log, part, batch_id=uuid.uuid4().hex, now=now, terms=terms, captured=captured)
             written, got = part.records, {index: (piece.start, piece.end) for index, piece in pieces.items()}
@@ -96,7 +113,7 @@ def load(
             written, got, end = known.answer["records"], known.answer["offsets"], None
         done, count, spans = done + written, count + 1, _joined(spans, got)
         tell(done, whole.records)
-    return Loaded(name, dict(sorted(spans.items())), whole.records, count, found, identity, version)
+    return Loaded(name, dict(sorted(spans.items())), whole.records, count, found, called, version)
 
 
 @dataclass(frozen=True)

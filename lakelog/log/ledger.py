@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import tables
 from lakelog.delta.statement import interpreted
+from lakelog.inputs.identity import InputIdentity
 from lakelog.log.rows import log_rows
 from lakelog.log.tokens import SEGMENTS, TOKEN_PARTITION, Token, answer
 from lakelog.model.topic_log import TopicLog
@@ -122,6 +123,35 @@ class SourceToken(Token):
     def require_unchanged(self) -> None:
         """Refuse an input that is no longer what the entries say."""
         self.unchanged()
+
+
+@dataclass(frozen=True)
+class InputToken(Token):
+    """The token of an append of files that is made of what they hold: it is refused where they are not what they were when it was made.
+
+    No entry of the ledger: it is kept, and forgotten, as any other token. One that an older lakelog wrote for the same files is the same.
+    """
+
+    identity: InputIdentity = InputIdentity("")
+
+    @classmethod
+    def of(cls, identity: InputIdentity) -> InputToken:
+        """The token for files."""
+        return cls(identity.text, identity)
+
+    def remembered(self, log: TopicLog, now: int) -> dict[str, Any] | None:
+        """As `Token.remembered`. Cost: one more small Spark query where the files are not named in the order in which they are read."""
+        earlier = self.identity.earlier
+        return super().remembered(log, now) or (None if earlier is None else Token(earlier).remembered(log, now))
+
+    @property
+    def knows_input(self) -> bool:
+        """Yes: the files."""
+        return True
+
+    def require_unchanged(self) -> None:
+        """Refuse files that are no longer what they were."""
+        self.identity.require_unchanged()
 
 
 def entries(log: TopicLog, *source: str) -> dict[str, Entry]:

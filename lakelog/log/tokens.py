@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lakelog.arguments import is_text
 from lakelog.delta import tables
 from lakelog.delta.statement import interpreted
 from lakelog.errors import InvalidRequest
@@ -34,7 +35,7 @@ class Token:
     text: str
 
     def __post_init__(self) -> None:
-        if not self.text or len(self.text.encode()) > 1024:
+        if not is_text(self.text) or not 1 <= len(self.text.encode()) <= 1024:
             raise InvalidRequest("A token is a text of 1 to 1024 octets.")
 
     @property

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from lakelog import Conflict, InvalidRequest
+from lakelog import Conflict, InvalidRequest, Refused
 from lakelog.cleaning_results import Cleaned, PartitionCleaning
 from lakelog.delta import session
 from lakelog.job import entry
@@ -102,7 +102,13 @@ def test_the_entry_point_returns_after_one_line(
         (tmp_path / name).write_text(name)
     assert main(["append", "--topic=orders", f"{tmp_path}/*.ndjson"]) is None
     assert topic.called["append"][0] == ([f"{tmp_path}/a.ndjson", f"{tmp_path}/b.ndjson"],)
-    assert topic.called["append"][1]["token"].startswith("a.ndjson:2:")
+    token = topic.called["append"][1]["token"]
+    assert token.text.startswith("a.ndjson:2:")
+    # It is of these files as they are now.
+    token.require_unchanged()
+    (tmp_path / "b.ndjson").write_text("b.ndjson, and more")
+    with pytest.raises(Refused, match=r"b\.ndjson was changed while it was read"):
+        token.require_unchanged()
     taken: list[Any] = []
     monkeypatch.setattr("lakelog.sources.append.append_from", lambda topic, sources: taken.extend(sources) or [])
     assert main(["append", "--topic=orders", "--from=/in/", "--from", "kafka://b:1/t", "--format=csv"]) is None

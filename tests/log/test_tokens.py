@@ -10,6 +10,8 @@ import pytest
 
 from lakelog.errors import ExpectedOffsetMismatch, FencedEpoch
 from lakelog.inputs import staging
+from lakelog.log import bulk
+from tests.interleaving import late
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,6 +58,31 @@ def test_a_restore_leaves_the_tokens_of_a_loads_chunks_whose_records_stay(lake: 
     again = topic.load(str(file), identity="long", chunk=10)
 
     assert (again.found, again.chunks, again.offsets, values(topic)) == (1, 3, {0: (0, 30)}, list(range(30)))
+
+
+@pytest.mark.long
+def test_a_load_does_not_go_on_behind_chunks_that_a_restore_takes_away(
+    lake: Lake, topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The restore comes after the load has looked for its chunks, and before it writes the next one."""
+    file = tmp_path / "long.ndjson"
+    file.write_text("".join(json.dumps({"key": f"k{index}", "value": str(index)}) + "\n" for index in range(6)))
+
+    def tell(done: int, total: int) -> None:
+        if done == 2:
+            other = lake.topic("t")
+            other.merge()
+            other.snapshot("first")
+        if done == 4:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        topic.load(str(file), identity="long", chunk=2, tell=tell)
+    with monkeypatch.context() as patch, pytest.raises(FencedEpoch, match="the log was restored while the load ran: epoch 1 instead of 0"):
+        late(patch, bulk, "_part", lambda: lake.topic("t").restore("first"))
+        topic.load(str(file), identity="long", chunk=2)
+    assert values(topic) == [0, 1]
+    assert (topic.load(str(file), identity="long", chunk=2).found, values(topic)) == (1, list(range(6)))
 
 
 def test_a_token_that_is_written_while_the_repeat_is_read_answers_before_the_expected_offset(
