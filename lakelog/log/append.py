@@ -20,6 +20,7 @@ from lakelog.log import bronze, conditions, guard, tokens
 from lakelog.log.notes import note
 from lakelog.log.rows import control_frame
 from lakelog.log.tail import LogEnd, followed, log_end
+from lakelog.log.terms import require_same_settings
 from lakelog.log.tokens import BatchMark, MarkedToken, Token, TokenKnown
 from lakelog.model.expectations import combined, stated
 from lakelog.model.mirroring import require_writer
@@ -75,6 +76,7 @@ class AppendOptions:
         """Refuse what is of another type (InvalidRequest)."""
         check_offsets("expected_offset", self.expected_offset)
         check_whole("epoch", self.epoch)
+        check_whole("problems", self.problems, least=1, needed=True)
         if not isinstance(self.token, (str, Token, type(None))):
             raise InvalidRequest(f"token={self.token!r}: it is a text, the name of this batch. Nothing was written.")
 
@@ -242,15 +244,19 @@ def _turn(log: TopicLog, captured: LogEnd) -> Iterator[LogEnd]:
 
     Raises:
         FencedEpoch: the log was restored since its end was looked at.
+        Conflict: settings that decide what is let in were changed since.
 
     Cost: next to nothing where there were other appends at most meanwhile; else a look at the log's end.
     """
     with held(log.spark, log.table):
-        current = captured
+        current, seen = captured, None
         # Where the table is gone or was changed, the statement that writes says what that means.
         with contextlib.suppress(Conflict, NotFound):
             if captured.file is not None:
-                current = followed(log, captured) or log_end(log, sorted(captured.tails), captured)
+                seen = followed(log, captured)
+                current = seen or log_end(log, sorted(captured.tails), captured)
+        if captured.file is not None and seen is None:
+            require_same_settings(log)
         if current.epoch != captured.epoch:
             raise FencedEpoch(
                 f"{log.table}: the log was restored while the append ran: epoch {current.epoch} instead of {captured.epoch}. Nothing was"

@@ -31,6 +31,7 @@ from lakelog.log.rows import RECORD_COLUMNS, control_frame, control_row, schema
 from lakelog.log.state import require_writable, state_row
 from lakelog.log.tail import LogEnd, log_end
 from lakelog.log.terms import Terms as Terms
+from lakelog.log.terms import require_same_settings
 from lakelog.log.tokens import TokenKnown
 from lakelog.model.log_state import PartitionState
 from lakelog.model.mirroring import placed, require_writer
@@ -106,7 +107,8 @@ def append(
         FencedEpoch: the log was restored since the call began; nothing was written.
         Refused: the log mirrors a source, or is no mirror of this one; nothing was written.
         TokenKnown: another writer wrote the token meanwhile; it carries the first answer.
-        Conflict: others won again and again, or the log is not as of when it was to be (LOG_MOVED); nothing was written.
+        Conflict: others won again and again, changed the settings by which records are let in, or the log is not as of when it was to be
+            (LOG_MOVED); nothing was written.
         TopicNotFound: the topic was deleted meanwhile; nothing was written.
         Damaged: as `guard.insert` (then the log is not asked for the batch), or nobody can tell whether it was written (OUTCOME_UNKNOWN).
 
@@ -155,6 +157,7 @@ def append(
             if answer is not None:
                 raise TokenKnown(answer)
         current = log_end(log, sorted(current.tails))
+        require_same_settings(log)
     raise Conflict(f"{log.table}: other writers were first {ATTEMPTS} times in a row. Nothing was written; try again later.")
 
 
