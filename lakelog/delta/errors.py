@@ -183,7 +183,7 @@ def _unreachable(error: BaseException, table: object) -> LakelogError | None:
 
 @contextlib.contextmanager
 def source_door() -> Iterator[None]:
-    """Where nothing but the records to be appended is read: a file that cannot be read is the caller's, not the table's."""
+    """Where nothing but the records to be appended is read: a file or table that cannot be read is the caller's, not the topic's."""
     try:
         yield
     except Exception as error:
@@ -193,6 +193,8 @@ def source_door() -> Iterator[None]:
         )
         if gone:
             raise NotFound(f"{shown(gone[1])}: there is no Delta table or file of that name.") from error
+        if condition_of(error).startswith((*NOT_THERE, *GONE)) or FOLDER_GONE.search(str(error)):
+            raise NotFound(f"The source of the records cannot be read: {first_line(error).rstrip('.')}. Nothing was written.") from error
         if not condition_of(error).startswith("FAILED_READ_FILE"):
             raise
         found = re.search(r"\[FAILED_READ_FILE\S*\] ([^\n]{1,300})", str(error))

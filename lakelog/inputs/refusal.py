@@ -74,7 +74,7 @@ def listing(
         if offsets:
             entry |= {"file": row["src"], "offset": row["line"]}
         elif row["src"]:
-            entry["file"] = _shown(row["src"])
+            entry["file"] = file_shown(row["src"])
             before, least_line = lines.get(group, (0, 0))
             if numbered:
                 entry["line"] = row["line"]
@@ -86,7 +86,8 @@ def listing(
     return told
 
 
-def _shown(source: str) -> str:
+def file_shown(source: str) -> str:
+    """A file of a request as people write its path."""
     from urllib.parse import unquote, urlparse
 
     parsed = urlparse(source)

@@ -70,6 +70,8 @@ def requested(spark: SparkSession, source: Any, how: FileOptions | None, types: 
     if isinstance(source, Requesting):
         return source.request(types, raw=raw)
     if hasattr(source, "sparkSession"):
+        if source.isStreaming:
+            raise InvalidRequest("append takes no streaming frame: append each batch of it, in foreachBatch. Nothing was written.")
         level = source.storageLevel
         return Request(from_frame(source, types, raw), repeatable=level.useMemory or level.useDisk or repeats(source))
     if arrow.is_arrow(source):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lakelog.delta import frames, tables
 from lakelog.errors import InvalidRequest
 from lakelog.inputs import screening
-from lakelog.inputs.refusal import listing, refused
+from lakelog.inputs.refusal import file_shown, listing, refused
 from lakelog.inputs.request import Request
 from lakelog.inputs.screening import Group, Screening
 from lakelog.inputs.sources import ORDER
@@ -174,6 +174,8 @@ def staged(log: TopicLog, request: Request, now: int, *, listed: int = 20, rules
     if request.repeatable and not request.held and conditional and checked:
         rows = frames.kept(rows)
         groups = _groups(rows, now, rules)
+    if not request.offsets:
+        _require_each_file_once(groups)
     below = sum(row["below"] for row in groups)
     if below and checked:
         raise InvalidRequest(
@@ -241,6 +243,7 @@ def _groups(rows: DataFrame, now: int, rules: RowRules | None = None) -> list[Ro
             F.count(F.lit(1)).alias("all"),
             F.sum(F.when(good, F.col("octets"))).alias("octets"),
             F.min("row_order").alias("least"),
+            F.max("row_order").alias("greatest"),
             F.min_by(time_ms, order).alias("first_ms"),
             F.min_by(F.unix_millis("timestamp") == -1, order).alias("undated"),
             F.max(F.when(good, time_ms)).alias("largest_ms"),
@@ -252,6 +255,22 @@ def _groups(rows: DataFrame, now: int, rules: RowRules | None = None) -> list[Ro
         .collect()
     )
     return sorted(groups, key=lambda row: ((row["src"] or "").encode(), row["block"], row["task"], row["least"]))
+
+
+def _require_each_file_once(groups: list[Row]) -> None:
+    """Refuse a file that one task read twice with another in between: which of its rows come first is told by nothing.
+
+    Raises:
+        InvalidRequest: naming it.
+    """
+    spans: dict[Group, tuple[int, int, int]] = {}
+    for row in groups:
+        group = (row["src"], row["block"], row["task"])
+        least, greatest, count = spans.get(group, (row["least"], row["greatest"], 0))
+        spans[group] = (min(least, row["least"]), max(greatest, row["greatest"]), count + row["all"])
+    for (source, _, _), (least, greatest, count) in spans.items():
+        if source is not None and greatest - least + 1 != count:
+            raise InvalidRequest(f"{file_shown(source)}: the file is named more than once. Name each file once. Nothing was written.")
 
 
 def _positions(groups: list[Row], counted: str = "all") -> dict[Group, tuple[int, int, int]]:

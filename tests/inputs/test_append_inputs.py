@@ -5,15 +5,20 @@ from __future__ import annotations
 import datetime
 import gzip
 import json
+import shutil
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import functions as F
 
-from lakelog import Lake
+from lakelog import InvalidRequest, Lake, NotFound
+from lakelog.inputs import staging
+from lakelog.inputs.sources import requested
 from tests.conftest import NOON
 from tests.tables import write
 
@@ -190,3 +195,26 @@ def test_five_million_records_are_appended_with_a_small_driver(tmp_path: Path) -
     )
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, timeout=1800, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_a_file_named_again_and_again_is_written_as_often_or_named(house: Lake, tmp_path: Path) -> None:
+    """Which it is depends on how Spark packs the files into tasks."""
+    topic = house.create_topic("repeated", key="STRING", value="STRING")
+    x, y = (write(tmp_path / f"{key}.ndjson", json.dumps({"key": key, "value": "1"})) for key in "xy")
+    assert topic.append([x, x]).records == 2
+    packed = requested(house.spark, [x, y], None, topic.types)
+    # One task reads x, y and x.
+    rows = packed.rows.unionAll(requested(house.spark, [x], None, topic.types).rows).coalesce(1)
+    rows = rows.withColumn("row_order", F.monotonically_increasing_id())
+    with pytest.raises(InvalidRequest, match=r"/x\.ndjson: the file is named more than once"):
+        staging.staged(topic.log, replace(packed, rows=rows), NOON)
+
+
+def test_a_table_that_is_gone_is_named_as_the_source(house: Lake, tmp_path: Path) -> None:
+    topic = house.create_topic("of_a_table", key="STRING", value="STRING")
+    house.spark.createDataFrame([("a", "b")], "key STRING, value STRING").write.format("delta").save(str(tmp_path / "src"))
+    frame = house.spark.read.format("delta").load(str(tmp_path / "src"))
+    shutil.rmtree(tmp_path / "src")
+    with pytest.raises((NotFound, InvalidRequest), match="^(The source of the records|A file of the records).* cannot be read") as refused:
+        topic.append(frame)
+    assert "src" in str(refused.value)

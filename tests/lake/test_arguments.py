@@ -10,18 +10,20 @@ import pytest
 
 from lakelog import Lake
 from lakelog.errors import InvalidConfig, InvalidRequest, LakelogError, NotFound
-from tests.tables import versions
+from tests.tables import versions, write
 
 RECORD = {"key": "a", "value": "1"}
 
 
-def test_arguments_of_a_wrong_type_are_refused_by_name(lake: Lake) -> None:
+def test_arguments_of_a_wrong_type_are_refused_by_name(lake: Lake, tmp_path: Path) -> None:
     orders: Any = lake.create_topic("orders", key="STRING", value="STRING")
     orders.append(RECORD)
     orders.merge()
     untyped: Any = lake
     native: Any = Lake(lake.root).topic("orders")
     before = versions(lake.root, "orders")
+    file = write(tmp_path / "a.ndjson", '{"key": "a"}')
+    stream = lake.spark.readStream.format("rate").load().selectExpr("CAST(value AS STRING) AS key", "'x' AS value")
     refused: list[tuple[Callable[[], object], type[LakelogError], str]] = [
         (lambda: untyped.create_topic(5, key="STRING"), InvalidRequest, r"^5 is no topic name"),
         (lambda: untyped.create_topic(None, key="STRING"), InvalidRequest, r"^None is no topic name"),
@@ -39,6 +41,33 @@ def test_arguments_of_a_wrong_type_are_refused_by_name(lake: Lake) -> None:
         (lambda: orders.append(RECORD, expected_offset={"0": 3}), InvalidRequest, r"^expected_offset={'0': 3}: it is a dict of partition"),
         (lambda: orders.append(RECORD, token=7), InvalidRequest, r"^token=7: it is a text"),
         (lambda: orders.append(RECORD, epoch="1"), InvalidRequest, r"^epoch='1': it is a whole number\.$"),
+        (lambda: orders.append(RECORD, token="\udcff"), InvalidRequest, r"^A token is a text of 1 to 1024 octets\.$"),
+        *[
+            (
+                lambda wrong=wrong: orders.append(RECORD, problems=wrong),
+                InvalidRequest,
+                rf"^problems={wrong!r}: it is a whole number, at least 1\.$",
+            )
+            for wrong in (0, -1, "5", None)
+        ],
+        *[
+            (
+                lambda wrong=wrong: orders.load(file, identity=wrong),
+                InvalidRequest,
+                r"^The identity of a bulk load's input is a text of 1 to 1000",
+            )
+            for wrong in ("", "x" * 1001, 5, "\udcff")
+        ],
+        *[
+            (
+                lambda wrong=wrong: orders.load(file, identity="x", chunk=wrong),
+                InvalidRequest,
+                r"^chunk=.*: it is a whole number, at least 1\.$",
+            )
+            for wrong in (0, "5", None, 1.5)
+        ],
+        (lambda: orders.load(file, identity="x", problems=0), InvalidRequest, r"^problems=0: it is a whole number, at least 1\.$"),
+        (lambda: orders.append(stream), InvalidRequest, r"^append takes no streaming frame: append each batch of it, in foreachBatch"),
         (lambda: orders.merge(max_records=0), InvalidRequest, r"^max_records=0: it is a whole number, at least 1\.$"),
         (lambda: orders.merge(max_records="9"), InvalidRequest, r"^max_records='9': it is a whole number, at least 1\.$"),
         (lambda: orders.snapshot(2026), InvalidRequest, r"^2026 is no name of a snapshot"),
