@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 COLUMNS = "uuid STRING, id STRING, digest STRING, epoch INT, ends STRING, erased_at TIMESTAMP"
 MARKS = "e_digest STRING, e_partition INT, e_epoch INT, e_end BIGINT"
-# How a key is written for its digest: with all microseconds, in no time zone of a session's.
+# How values are written that are to be told apart, a key for its digest among them: with all microseconds, in no time zone of a session's.
 JSON = {
     "timeZone": "UTC", "ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",

@@ -15,7 +15,7 @@ from lakelog.delta import past, tables
 from lakelog.delta.errors import files_removed, lost_file
 from lakelog.delta.location import on_this_disk
 from lakelog.errors import Damaged, LakelogError, NotFound
-from lakelog.latest import silver
+from lakelog.latest import erased, silver
 from lakelog.latest.control_rows import control_rows_of
 from lakelog.model.names import TableRef, shown
 from lakelog.model.point_in_time import At, is_name, moment
@@ -27,7 +27,7 @@ from lakelog.snapshots import registry
 from lakelog.snapshots.registry import Entry
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 Point = Snapshot | At
 
@@ -293,7 +293,8 @@ def compared(log: TopicLog, before: Place, after: Place) -> DataFrame:
 
     def side(place: Place, name: str) -> DataFrame:
         live = silver.without_control(log, stored(log, place)).filter(~F.col("tombstone"))
-        kept = [F.col("value").alias(name), F.col("offset").alias(f"{name}_offset"), F.to_json(F.struct("value")).alias(f"{name}_text")]
+        text = F.to_json(F.struct("value"), erased.JSON).alias(f"{name}_text")
+        kept = [F.col("value").alias(name), F.col("offset").alias(f"{name}_offset"), text]
         return live.select(F.col("partition").alias(f"{name}_partition"), F.col("key").alias(f"{name}_key"), *kept)
 
     old, new = side(before, "before"), side(after, "after")
@@ -301,10 +302,7 @@ def compared(log: TopicLog, before: Place, after: Place) -> DataFrame:
     joined = old.join(new, same, "full")
     added, removed = F.col("before_offset").isNull(), F.col("after_offset").isNull()
     changed = F.col("before_text") != F.col("after_text")
-
-    def either(name: str) -> Column:
-        return F.coalesce(f"after_{name}", f"before_{name}").alias(name)
-
+    place = [F.coalesce(f"after_{name}", f"before_{name}").alias(name) for name in ("partition", "key")]
     kind = F.when(added, "added").when(removed, "removed").otherwise("changed").alias("change")
     shown = ["before", "after", "before_offset", "after_offset"]
-    return joined.filter(added | removed | changed).select(either("partition"), either("key"), kind, *shown)
+    return joined.filter(added | removed | changed).select(*place, kind, *shown)
