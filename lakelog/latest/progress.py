@@ -18,7 +18,7 @@ from lakelog.delta import past, tables
 from lakelog.delta.commits import sign_of
 from lakelog.errors import Damaged, NotFound
 from lakelog.latest.control_rows import control_rows, control_rows_of, hashed
-from lakelog.log.notes import is_restore
+from lakelog.log.notes import HARMLESS, is_restore
 from lakelog.model.names import TableRef
 from lakelog.model.ordering import OrderingRule
 from lakelog.model.snapshot_id import SnapshotId
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 COUNTS = (
     "records", "inserted", "updated", "deleted", "late", "late_after_delete", "duplicates", "invalid_versions", "ignored_deletes", "unkeyed",
 )  # fmt: skip
-# So many commits of silver are looked at for a RESTORE.
+# So many commits of silver are looked at for one that brought it back.
 LOOK_BACK = 50
 # The key of the user metadata, and how many characters a commit carries at most; beyond, the control rows are read.
 NOTE, NOTE_MOST = "lakelog.progress", 32_768
@@ -72,7 +72,7 @@ def digest_sql(row: str = "") -> str:
 
 @dataclass(frozen=True)
 class Progress:
-    """A mark per partition, and silver's version where it is known. ``by_hand``: a RESTORE that is not lakelog's brought silver to this."""
+    """A mark per partition, and silver's version where it is known. ``by_hand``: another writer brought silver to this, by a RESTORE or otherwise."""
 
     marks: dict[int, Mark]
     version: int | None = None
@@ -189,7 +189,7 @@ def progress(log: TopicLog, *, from_rows: bool = False, passing_over: Sequence[i
     Args:
         log: the topic's log.
         from_rows: do not believe the newest commit's note.
-        passing_over: versions that are no RESTOREs by hand.
+        passing_over: versions that are no commits by hand.
 
     Raises:
         Damaged: there is no silver, it is another log's, or its control rows are not as merges leave them.
@@ -203,8 +203,9 @@ def progress(log: TopicLog, *, from_rows: bool = False, passing_over: Sequence[i
     if noted is not None and not from_rows:
         return own(log, noted)
     rows = tables.history(spark, table, LOOK_BACK) if noted is None else []
-    by_hand = _restored_since_noted([row for row in rows if row["version"] not in passing_over])
-    return own(log, replace(from_control_rows(table, control_rows_of(past.pinned(spark, table, version), table), version), by_hand=by_hand))
+    found = from_control_rows(table, control_rows_of(past.pinned(spark, table, version), table), version)
+    by_hand = _brought_back([row for row in rows if row["version"] not in passing_over], found.marks)
+    return own(log, replace(found, by_hand=by_hand))
 
 
 def own(log: TopicLog, state: Progress) -> Progress:
@@ -224,14 +225,28 @@ def own(log: TopicLog, state: Progress) -> Progress:
     return state
 
 
-def _restored_since_noted(rows: Sequence[Row]) -> bool:
-    """Whether there is a RESTORE among silver's newest commits, before one that lakelog wrote its progress with."""
+def _brought_back(rows: Sequence[Row], marks: Mapping[int, Mark]) -> bool:
+    """Whether another writer brought silver to these marks, by its newest commits, newest first, since lakelog last wrote its progress with one.
+
+    By a RESTORE; or by a commit that may have changed rows, such as one that put the rows of an older version in their place: where the marks are no
+    longer those that were written, or nobody knows which were.
+    """
+    changed = False
     for row in rows:
-        if noted_progress(row) is not None:
-            return False
+        noted = noted_progress(row)
+        if noted is not None:
+            return changed and noted.marks != marks
         if is_restore(row):
             return True
-    return False
+        changed = changed or _is_foreign(row)
+    return changed
+
+
+def _is_foreign(row: Row) -> bool:
+    """Whether a commit on silver may have changed rows and is not lakelog's, which signs all of its own (`commits.signed`)."""
+    operation, sign = str(row["operation"]).upper(), sign_of(row) or ""
+    harmless = operation.startswith(HARMLESS) and "REPLACE" not in operation
+    return row["version"] != 0 and not harmless and not ('"commit"' in sign or '"lakelog' in sign)
 
 
 def noted_progress(newest: Row) -> Progress | None:
