@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakelog.delta import table_properties, tables
 from lakelog.delta.errors import door, raised
-from lakelog.delta.lock import LOCKED
+from lakelog.delta.lock import LOCKED, held
 from lakelog.delta.table_properties import IDENTITY
-from lakelog.errors import Conflict, NotFound
+from lakelog.errors import Conflict, Damaged, NotFound
 from lakelog.latest import silver
 from lakelog.latest.compare import compare
-from lakelog.latest.control_rows import control_rows, fingerprint, has_control, said
+from lakelog.latest.control_rows import CONTROL_BUCKET, control_rows, fingerprint, has_control, said
 from lakelog.latest.fill import fill, large
 from lakelog.latest.fold import fold
 from lakelog.latest.progress import LogPlace, Progress
@@ -24,22 +25,34 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
 
 
-def found(log: TopicLog) -> list[Row] | None:
+@dataclass(frozen=True)
+class Unread:
+    """Control rows that nobody can read, since a file of theirs is missing or broken; ``version``: silver's when that was found."""
+
+    version: int
+
+
+def found(log: TopicLog) -> list[Row] | Unread | None:
     """Silver's control rows as they are, whatever they say, for `rebuild`; None where silver is gone. Cost: as of `control_rows`."""
     try:
-        return control_rows(log.spark, log.silver)
+        version = tables.newest_version(log.spark, log.silver)
+        try:
+            return control_rows(log.spark, log.silver)
+        except Damaged:
+            return Unread(version)
     except NotFound:
         return None
 
 
 def rebuild(
-    log: TopicLog, starts: Mapping[int, int], places: Mapping[int, LogPlace], known: list[Row] | None, *, bronze_version: int, now: int,
-    admit: Admit | None = None, remember: bool = False,
+    log: TopicLog, starts: Mapping[int, int], places: Mapping[int, LogPlace], known: list[Row] | Unread | None, *, bronze_version: int,
+    now: int, admit: Admit | None = None, remember: bool = False,
 ) -> tuple[int | None, Step]:  # fmt: skip
     """Compute silver anew from the whole log under the topic's present rule, in one commit that replaces all rows; ``admit`` as for `merge`.
 
-    Works whatever state silver is in: its control rows missing or twice, another log's (its columns and properties are replaced), or gone.
-    The commit holds only if the control rows are still ``known``, whichever log's they are; where silver was gone, if it still is.
+    Works whatever state silver is in: its control rows missing, lost or twice, another log's (its columns and properties are replaced), or gone.
+    The commit holds only if the control rows are still ``known``, whichever log's they are; where silver was gone, if it still is. Rows that cannot be
+    read are taken out first, in a commit of its own, if nobody wrote silver since.
 
     Args:
         log: the topic's log.
@@ -64,9 +77,10 @@ def rebuild(
     ends = {index: place.end for index, place in places.items()}
     counts: dict[int, dict[str, int]] = {}
     data = None
-    generation, ours = _generation(log, known or [], now)
+    readable = known if isinstance(known, list) else []
+    generation, ours = _generation(log, readable, now)
     # Under another rule their versions say nothing, and may be of another type.
-    remember = remember and log.rule.versioned and known is not None and ours and _same_rule(log, known)
+    remember = remember and log.rule.versioned and known is not None and ours and _same_rule(log, readable)
     remembered = silver.remembered(log) if remember else None
     if any(end > start[index] for index, end in ends.items()):
         # Where versions are remembered the rank of each winner is needed.
@@ -84,7 +98,7 @@ def rebuild(
     return _written(log, after, data, known, replace=known is not None, ours=ours, now=now), Step(start, ends, counts)
 
 
-def create(log: TopicLog, places: Mapping[int, LogPlace], known: list[Row] | None, *, replace: bool, now: int) -> bool:
+def create(log: TopicLog, places: Mapping[int, LogPlace], known: list[Row] | Unread | None, *, replace: bool, now: int) -> bool:
     """Make an empty silver whose progress is at the log's end, or ``replace`` what is there by it, if its control rows are still ``known``.
 
     Where ``known`` is None what is there, a table without control rows, is not looked at.
@@ -100,19 +114,23 @@ def create(log: TopicLog, places: Mapping[int, LogPlace], known: list[Row] | Non
 
 
 def _written(
-    log: TopicLog, after: Progress, data: DataFrame | None, known: list[Row] | None, *, replace: bool, ours: bool, now: int
+    log: TopicLog, after: Progress, data: DataFrame | None, known: list[Row] | Unread | None, *, replace: bool, ours: bool, now: int
 ) -> int | None:  # fmt: skip
     """Write silver's rows and progress in one commit, if it is still as ``known``; returns its version, or None.
 
     Where there is a silver, they ``replace`` its rows where it is ``ours``, and else the table.
     """
     control = silver.control_frame(log, after, now)
+    if isinstance(known, Unread):
+        if not _taken_out(log, known, control):
+            return None
+        known = []
     if known is not None:
         # A statement that replaces the table reads it in its transaction too: what is committed meanwhile conflicts.
-        held = tables.read(log.spark, log.silver)
+        stands = tables.read(log.spark, log.silver)
         # Spark Connect looks for the table no sooner than here.
         with door(log.silver):
-            control = gated(control, held, fingerprint(known)) if has_control(held.columns) else control
+            control = gated(control, stands, fingerprint(known)) if has_control(stands.columns) else control
     rows = control if data is None else data.unionAll(control)
     try:
         if replace and ours:
@@ -135,6 +153,20 @@ def _written(
         if not raised(error, PROGRESS_MOVED):
             raise
     return None
+
+
+def _taken_out(log: TopicLog, known: Unread, like: DataFrame) -> bool:
+    """Take control rows that nobody can read out of silver, by their folder alone. Returns False where somebody wrote silver since they were looked at.
+
+    Where it is cut off silver does not say how far it is, as before. ``like``: rows with silver's columns.
+    """
+    from pyspark.sql import functions as F
+
+    with held(log.spark, log.silver):
+        if tables.newest_version(log.spark, log.silver) != known.version:
+            return False
+        made = tables.replace(like.filter(F.lit(False)), log.silver, F.col("bucket") == CONTROL_BUCKET, user_metadata=None)
+    return made == known.version + 1
 
 
 def _same_rule(log: TopicLog, known: Sequence[Row]) -> bool:

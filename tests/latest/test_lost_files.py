@@ -10,8 +10,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakelog import Damaged, Lake, NotFound, Topic
+from lakelog.latest import rebuild
+from lakelog.latest.merge import places
+from lakelog.log.tail import log_end
 from tests.conftest import Answer, Clock
 from tests.native.damages import data_files
+from tests.tables import versions
 
 
 def lose(lake: Lake, table: str) -> str:
@@ -54,6 +58,34 @@ def test_a_lost_file_is_named_and_the_latest_table_is_written_anew(lake: Lake, c
     assert sorted(str(file) for file in Path(lake.root).rglob("*") if file.is_file()) == before, "nothing was written"
     answer = cli(f"--root {lake.root} read orders --engine spark")
     assert (answer.code, lost in answer.err) == (70, True), answer
+
+
+@pytest.mark.long
+def test_control_rows_that_are_lost_are_made_anew_with_the_latest_table(lake: Lake) -> None:
+    topic = lake.create_topic("orders", key="STRING", value="STRING")
+    topic.append([{"key": key, "value": "1"} for key in "abc"])
+    topic.merge()
+
+    def lost() -> None:
+        for file in Path(lake.root, "orders", "silver", "bucket=-1").iterdir():
+            file.unlink()
+
+    for mend in (lambda: topic.merge(rebuild=True), topic.repair):
+        topic.append([{"key": "b", "value": "2"}])
+        lost()
+        with pytest.raises(Damaged, match="run merge with rebuild once"):
+            topic.merge()
+        mend()
+        assert (topic.verify().problems, len(topic.latest().collect()), topic.status().unmerged_records) == ([], 3, 0)
+
+    # Somebody else makes them anew while this one looks at the log: nothing of that is undone.
+    lost()
+    known = rebuild.found(topic.log)
+    end = log_end(topic.log, pin=True)
+    lake.topic("orders").merge(rebuild=True)
+    before = versions(lake.root, "orders")
+    made, _ = rebuild.rebuild(topic.log, end.starts(), places(end), known, bronze_version=end.version, now=lake.clock())
+    assert (made, versions(lake.root, "orders")) == (None, before)
 
 
 @pytest.mark.long
