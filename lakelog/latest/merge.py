@@ -112,7 +112,7 @@ def merge(
     require_rule(log, state)
     require_same_log(log, state, end)
     require_reached(log, state, end)
-    if evolution.reconcile(log, tables.read(log.spark, log.silver).schema):
+    if evolution.reconcile(log, evolution.require_own(log)):
         return None, end
     if options.span is None:
         step_places = _up_to(log, state, end, options.max_records)
@@ -196,6 +196,23 @@ def require_same_log(log: TopicLog, state: Progress, end: LogEnd) -> None:
             f"{log.name}: silver holds partition {index} up to offset {state.next[index]} of the append {one.merged}, but the log holds"
             f" {one.held or 'none'} there: offsets were given a second time. {REPAIR}", expected=one.merged, actual=one.held,
         )  # fmt: skip
+    for index, shared in parted(state, end).items():
+        raise Damaged(
+            f"{log.name}: silver holds partition {index} up to offset {state.next[index]}, of epoch {state.marks[index].epoch}, but shares only what is"
+            f" below offset {shared} with the log: a restore or a repair began another history there. {REPAIR}",
+            expected=state.next[index], actual=shared,
+        )  # fmt: skip
+
+
+def parted(state: Progress, end: LogEnd) -> dict[int, int]:
+    """The partitions whose log begins at silver's progress and had other records below it, by its epochs; with the offset where they part."""
+    found = {}
+    for index, mark in sorted(state.marks.items()):
+        told, stop = end.tails[index].state, state.next[index]
+        shared = common_end(told.epochs, mark.epoch, stop)
+        if told.origin < stop == told.start and shared < stop:
+            found[index] = shared
+    return found
 
 
 class Appends(NamedTuple):
