@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from lakelog.delta import table_properties, tables
+from lakelog.delta import past, table_properties, tables
 from lakelog.delta.statement import committing
-from lakelog.errors import InvalidConfig
+from lakelog.errors import Damaged, InvalidConfig
+from lakelog.latest import silver
 from lakelog.model.names import TableRef, quoted
 from lakelog.model.records import ddl
 from lakelog.model.topic_log import TopicLog
@@ -71,6 +72,23 @@ def reconcile(log: TopicLog, schema: StructType) -> bool:
             changes += plan(schema[name].dataType, kind, (name,))
     apply(log.spark, log.silver, changes)
     return bool(changes)
+
+
+def require_own(log: TopicLog, at: int | None = None) -> StructType:
+    """Refuse a silver with columns of another writer: a merge has nothing to put there. Gives its columns, at a version or as it is.
+
+    Raises:
+        Damaged: naming them.
+    """
+    schema = past.pinned(log.spark, log.silver, at).schema
+    own = silver.schema(log.types.key, log.types.value, log.rule.version_type(log.types.value)).names
+    strange = [name for name in schema.names if name not in own]
+    if strange:
+        raise Damaged(
+            f"{log.silver}: the latest table has columns that are not lakelog's: {', '.join(strange)}. A merge has nothing to put there. Run"
+            " verify with repair: it computes the latest table anew, without them. Keep such columns in a table of your own."
+        )
+    return schema
 
 
 def types_json(key: DataType, value: DataType) -> str:

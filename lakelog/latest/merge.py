@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from lakelog.delta import tables
 from lakelog.errors import Damaged, Refused, VersionMismatch
 from lakelog.latest import evolution, rebuild, upsert
 from lakelog.latest.progress import COUNTS, REPAIR, LogPlace, Progress, progress, require_held
 from lakelog.log import bronze
 from lakelog.log.state import require_whole, require_writable
 from lakelog.log.tail import LogEnd, log_end
+from lakelog.model.snapshot_id import common_end
 from lakelog.model.steps import step_ends
 from lakelog.model.topic_log import TopicLog
 from lakelog.results import Merged
@@ -183,7 +183,8 @@ def require_rule(log: TopicLog, state: Progress) -> None:
 
 
 def require_same_log(log: TopicLog, state: Progress, end: LogEnd) -> None:
-    """Refuse a silver that holds what the log does not: at each merged offset, the log must still hold the append that ended there.
+    """Refuse a silver that holds what the log does not: at each merged offset, the log must still hold the append that ended there. Where it begins
+    there, its epochs tell whether it did.
 
     Raises:
         Damaged: naming the partition.
