@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import frames, past, tables
+from lakelog.errors import Damaged
 from lakelog.latest.control_rows import CONTROL_BUCKET
 from lakelog.latest.fold import Fold
-from lakelog.latest.progress import COUNTS
+from lakelog.latest.progress import COUNTS, REBUILD
 from lakelog.model.json_values import plain
 from lakelog.model.topic_log import TopicLog
 
@@ -50,6 +51,9 @@ def compare(log: TopicLog, folded: Fold, at: int | None) -> Compared:
         folded: the slice.
         at: the version of silver; None when it holds no rows yet, or is computed anew.
 
+    Raises:
+        Damaged: silver holds a key of the slice more than once; in a slice of more than `LISTED` records that is not seen.
+
     Cost: one narrow scan of silver (only the buckets that winners fall into), the winners broadcast to it; one small aggregation. Where records
     were late after a delete, one small Spark job more.
     """
@@ -59,6 +63,7 @@ def compare(log: TopicLog, folded: Fold, at: int | None) -> Compared:
         rows = frames.kept(_beside(log, folded, at)) if at is not None else alone(folded)
         change = folded.winning() & (F.col("old_rank").isNull() | (F.col("rank") > F.col("old_rank")))
         found = figures(log, folded, rows, change)
+        require_once(log, found)
         counts = {row["partition"]: {name: int(row[name] or 0) for name in COUNTS} for row in found}
         late = late_after_delete(log, rows) if any(one["late_after_delete"] for one in counts.values()) else []
     listed = folded.size <= LISTED
@@ -71,6 +76,24 @@ def compare(log: TopicLog, folded: Fold, at: int | None) -> Compared:
         sorted({offset for row in found for offset in row["replaced"] or []}) if listed else None,
         sum({file["id"]: file["size"] for row in found for file in row["files"] or []}.values()),
         late,
+    )
+
+
+def require_once(log: TopicLog, found: list[Any]) -> None:
+    """Refuse a silver that holds a key more than once, by `figures`: each of its rows would become the new record.
+
+    Raises:
+        Damaged: naming the partition.
+    """
+    for row in found:
+        if row["again"]:
+            raise more_than_once(log, f"partition {row['partition']}: {row['again']} rows more than keys among those to be merged")
+
+
+def more_than_once(log: TopicLog, told: str) -> Damaged:
+    """The refusal of a silver that holds a key more than once."""
+    return Damaged(
+        f"{log.name}: the latest table holds a key more than once ({told}): another writer was here. Nothing was changed. {REBUILD}"
     )
 
 
@@ -118,7 +141,8 @@ def _beside(log: TopicLog, folded: Fold, at: int) -> DataFrame:
 
 
 def figures(log: TopicLog, folded: Fold, rows: DataFrame, change: Column) -> list:  # type: ignore[type-arg]
-    """By partition: the counts, and what `Compared` says of buckets and replaced rows; one Spark action."""
+    """By partition: the counts, what `Compared` says of buckets and replaced rows, and how many rows of silver stand ``again`` for a key; one Spark
+    action."""
     from pyspark.sql import functions as F
 
     none = F.lit(0).cast("bigint")
@@ -131,7 +155,9 @@ def figures(log: TopicLog, folded: Fold, rows: DataFrame, change: Column) -> lis
         ties, ignored = F.count_if(tie), F.count_if(lost & no_version)
     live, was_live = ~F.col("tombstone"), F.col("old_offset").isNotNull() & ~F.col("old_tombstone")
     whole = [F.count(F.lit(1)).alias("records"), F.count_if(~keyed).alias("unkeyed")]
-    replaced = F.collect_list(F.when(change, F.col("old_offset"))) if folded.size <= LISTED else F.lit(None).cast("array<bigint>")
+    listed, beside = folded.size <= LISTED, folded.winning() & F.col("old_offset").isNotNull()
+    replaced = F.collect_list(F.when(change, F.col("old_offset"))) if listed else F.lit(None).cast("array<bigint>")
+    again = F.count_if(beside) - F.size(F.collect_set(F.when(beside, F.col("offset")))) if listed else none
     compared = rows.groupBy("partition").agg(
         F.count_if(change & live & ~was_live).alias("inserted"),
         F.count_if(change & live & was_live).alias("updated"),
@@ -144,6 +170,7 @@ def figures(log: TopicLog, folded: Fold, rows: DataFrame, change: Column) -> lis
         F.collect_set(F.when(change, F.col("bucket"))).alias("buckets"),
         F.min(F.when(change, F.col("old_offset"))).alias("least"),
         replaced.alias("replaced"),
+        again.alias("again"),
         F.collect_set(F.when(change, F.col("old_file"))).alias("files"),
         *(whole if folded.records is None else []),
     )

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import tables
-from lakelog.delta.errors import raised
+from lakelog.delta.errors import condition_of, raised
 from lakelog.delta.lock import LOCKED
 from lakelog.errors import Conflict
 from lakelog.latest import silver
-from lakelog.latest.compare import Compared, compare
+from lakelog.latest.compare import Compared, compare, more_than_once
 from lakelog.latest.control_rows import CONTROL_BUCKET, fingerprint_of
 from lakelog.latest.fill import fill, large
 from lakelog.latest.fold import Fold, fold
@@ -81,6 +81,7 @@ def merge(
 
     Raises:
         Conflict: another commit touched the same buckets meanwhile.
+        Damaged: silver holds a key of the slice more than once.
 
     Cost: the slice of the log is read once, silver's keys and ranks once (only the buckets that winners fall into), then a MERGE over
     offsets that rewrites the files with replaced rows, or marks those rows where deletion vectors are on. Where most of the touched buckets
@@ -99,6 +100,8 @@ def merge(
     try:
         version = upsert.overwritten() if whole or _mostly_touched(log, table, compared) else upsert.merged()
     except Exception as error:
+        if condition_of(error).startswith("DELTA_MULTIPLE_SOURCE_ROW"):
+            raise more_than_once(log, "two rows alike") from error
         if not raised(error, PROGRESS_MOVED):
             raise
         version = None
