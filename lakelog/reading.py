@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, overload
 from lakelog.arguments import check_whole
 from lakelog.delta import frames
 from lakelog.errors import InvalidRequest
+from lakelog.latest import silver
 from lakelog.latest.verify import Snapshots
 from lakelog.log import bronze
 from lakelog.log.tail import LogEnd, log_end
@@ -48,10 +49,6 @@ class LogReading(ABC):
     def refresh(self) -> None:
         """Read the topic's properties."""
 
-    @abstractmethod
-    def rows(self, at: Point = None) -> DataFrame:
-        """Silver's rows at a point."""
-
     def _places(self) -> list[SnapshotPlace]:
         """The live snapshots; one made under another rule is no beginning for a reader of this one."""
         log, rule = self.log, self.log.rule.to_json()
@@ -70,7 +67,15 @@ class LogReading(ABC):
         return bootstrap.at_version(self.log, found.version)
 
     def _snapshots_held(self) -> Snapshots:
-        return Snapshots(self._places(), lambda place: self.rows(place.point))
+        return Snapshots(self._places(), self._rows_of)
+
+    def _rows_of(self, place: SnapshotPlace) -> DataFrame:
+        """Silver's rows of a snapshot, of which no file is gone as far as that can be looked at."""
+        found = point.find(self.log, place.point)
+        rows = point.stored(self.log, found)
+        if found.version is not None:
+            point.require_files(self.log, rows, found.version)
+        return silver.without_control(self.log, rows)
 
     def _now(self) -> LogEnd:
         """The log's end at this moment, at one version of bronze exactly. Cost: as `log_end`; at most one small Spark job where nothing changed."""

@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from lakelog.delta import frames, past, table_properties, tables
+from lakelog.delta import frames, past, table_properties
 from lakelog.delta.table_properties import FORMAT, FORMAT_VERSION, IDENTITY
 from lakelog.latest.control_rows import CONTROL_BUCKET, has_control
 from lakelog.latest.progress import Progress, not_as_left
@@ -197,11 +197,12 @@ def rows(log: TopicLog, at: int | None = None) -> DataFrame:
     return without_control(log, past.pinned(log.spark, log.silver, at))
 
 
-def remembered(log: TopicLog) -> DataFrame:
+def remembered(log: TopicLog, at: int | None = None) -> DataFrame:
     """Silver's remembered versions: deleted keys whose tombstone the cleaner removed, with offset and version, without value and headers."""
     from pyspark.sql import functions as F
 
-    found = tables.read(log.spark, log.silver).filter((F.col("bucket") > CONTROL_BUCKET) & F.col("control").isNotNull()).drop("control")
+    found = past.pinned(log.spark, log.silver, at)
+    found = found.filter((F.col("bucket") > CONTROL_BUCKET) & F.col("control").isNotNull()).drop("control")
     return found.withColumn("value", shaped(F.col("value"), found.schema["value"].dataType, log.types.value))
 
 
@@ -215,12 +216,15 @@ def carried(log: TopicLog, rows: DataFrame, below: Mapping[int, int], changes: D
         changes: the winners of the log, with their ``rank``.
 
     Returns:
-        (the changes without those that lose to a remembered version; the versions that lose to no change, in silver's columns).
+        (the changes without those that lose to a remembered version; the versions that lose to no change, in silver's columns, one for each key).
     """
+    from pyspark.sql import Window
     from pyspark.sql import functions as F
 
     ends = looked_up([below.get(index, 0) for index in range(log.partitions)], F.col("partition"))
-    mine = rows.filter(F.col("offset") < ends)
+    # Of a key that another writer brought back beside itself the strongest.
+    strongest = F.row_number().over(Window.partitionBy("partition", "key").orderBy(log.rule.rank().desc()))
+    mine = rows.filter(F.col("offset") < ends).withColumn("strongest", strongest).filter("strongest = 1").drop("strongest")
     place = [F.col("partition").alias("r_partition"), F.col("key").alias("r_key")]
     same = (F.col("partition") == F.col("r_partition")) & (F.col("key") == F.col("r_key"))
     stronger = same & (F.col("rank") < F.col("r_rank"))

@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakelog.delta import tables
+from lakelog.delta import past, tables
 from lakelog.errors import Damaged, NotFound
-from lakelog.latest import merge, recompute
-from lakelog.latest.progress import Progress, stored
+from lakelog.latest import erased, evolution, merge, recompute
+from lakelog.latest.control_rows import control_rows_of
+from lakelog.latest.erased import Erasure
+from lakelog.latest.progress import Progress, from_control_rows
 from lakelog.latest.recompute import Base
 from lakelog.log import inspection
 from lakelog.log.notes import WHOLE_HISTORY, describe_commit, foreign_commits, since_repair
@@ -26,27 +28,63 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+# So often a moment is looked for at which nobody writes silver.
+LOOKS = 5
+
+
+@dataclass(frozen=True)
+class View:
+    """Log and latest table of one moment, each at a version, and the keys that were erased by then."""
+
+    end: LogEnd
+    held: Progress
+    gone: Sequence[Erasure]
+
+    @classmethod
+    def of(cls, log: TopicLog) -> View:
+        """The log's end by its rows (`true_end`), and how far silver is by its own.
+
+        Raises:
+            NotFound: silver is gone.
+            Damaged: the log has no state, or silver does not say how far it is.
+
+        Cost: looks at newest commits; where the lake has erasures a small Spark job; as `true_end`, and two small Spark jobs.
+        """
+        for _ in range(LOOKS):
+            version = tables.newest_version(log.spark, log.silver)
+            gone, at = erased.entries(log.spark, log.root, log.uuid), tables.newest_version(log.spark, log.table)
+            if tables.newest_version(log.spark, log.silver) == version:
+                break
+        # Where others write silver again and again: it was looked at before the log, which so holds what silver does.
+        rows = control_rows_of(past.pinned(log.spark, log.silver, version), log.silver)
+        return cls(true_end(log, at=at), from_control_rows(log.silver, rows, version), gone)
+
+
 @dataclass(frozen=True)
 class Snapshots:
-    """A topic's live snapshots, and silver's rows of one of them."""
+    """A topic's live snapshots, and silver's rows of one of them, which raise `NotFound` where they are gone."""
 
     live: Sequence[SnapshotPlace]
     rows: Callable[[SnapshotPlace], DataFrame]
 
-    def base(self, end: LogEnd, held: Progress) -> tuple[SnapshotPlace, Base] | None:
-        """What stands for the records that the log does not hold: the oldest from whose end it tells everything. None where it holds all,
-        or none will do.
+    def base(self, log: TopicLog, view: View) -> tuple[SnapshotPlace, Base] | None:
+        """What stands for the records that the log does not hold: the oldest from whose end it tells everything, without keys erased since.
+
+        None where it holds all, or none will do.
         """
+        end, held = view.end, view.held
         if not end.lacks:
             return None
         states = {index: tail.state for index, tail in end.tails.items()}
         able = [
-            one for one in positions.usable(states, end.ends(), self.live) if all(one.ends[index] <= held.next[index] for index in states)
+            one
+            for one in positions.usable(states, end.ends(), self.live)
+            if all(one.ends[index] <= held.next.get(index, -1) for index in states)
         ]
         for one in able:
             # One whose files are gone proves nothing.
             with contextlib.suppress(NotFound):
-                return one, Base(self.rows(one), one.ends)
+                return one, Base(erased.without(self.rows(one), log.uuid, view.gone), one.ends)
         return None
 
 
@@ -69,11 +107,13 @@ def verify(log: TopicLog, snapshots: Snapshots, share: float = 1.0) -> Verified:
     with tables.door(log.table):
         records, found = inspection.problems(log)
     problems += found
-    found, end, base = _state_problems(log, snapshots)
+    found, view = _state_problems(log, snapshots)
     problems += found
-    if end is None or (base is None and end.lacks):
-        return Verified(log.name, records, 0, len(commits), problems, share=0.0, unproved=None if problems else _unproved(end))
-    compared = recompute.compared(log, base[1] if base else None, share)
+    base = None if view is None else snapshots.base(log, view)
+    if view is None or (base is None and view.end.lacks):
+        unproved = None if problems or view is None else _unproved(view.end)
+        return Verified(log.name, records, 0, len(commits), problems, share=0.0, unproved=unproved)
+    compared = recompute.compared(log, view.held, view.end, base[1] if base else None, share)
     told = str(base[0]) if base else None
     return Verified(log.name, records, compared.keys, len(commits), [*problems, *compared.problems], compared.differences, share, told)
 
@@ -86,33 +126,34 @@ def _refused(log: TopicLog) -> list[str]:
     return []
 
 
-def _state_problems(log: TopicLog, snapshots: Snapshots) -> tuple[list[str], LogEnd | None, tuple[SnapshotPlace, Base] | None]:
-    """What log and silver say of themselves that cannot be; the log's end, None where silver is not to be compared with it; the base."""
+def _state_problems(log: TopicLog, snapshots: Snapshots) -> tuple[list[str], View | None]:
+    """What log and silver say of themselves that cannot be; both as they were looked at, None where they are not to be compared."""
     try:
-        end = true_end(log)
-        held = stored(log.spark, log.silver)
+        view = View.of(log)
     except (Damaged, NotFound) as error:
-        return [str(error)], None, None
+        return [str(error)], None
+    end, held = view.end, view.held
     intent = end.intent
     begun = [f"the operation {intent.operation} was begun and is not finished: the next command that writes finishes it"] if intent else []
     if intent is not None and intent.operation not in (CONFIGURE, TRUNCATE):
-        return begun, None, None
+        return begun, None
     found = [f"partition {index}: {text}" for index, tail in sorted(end.tails.items()) for text in _wrong(tail, held.next.get(index))]
     found += begun
     if found:
-        return found, end, snapshots.base(end, held)
-    try:
-        merge.require_same_log(log, held, end)
-    except Damaged as error:
-        found.append(str(error))
+        return found, view
+    for look in (lambda: merge.require_same_log(log, held, end), lambda: evolution.require_own(log, held.version)):
+        try:
+            look()
+        except Damaged as error:
+            found.append(str(error))
     if held.uuid != log.uuid:
         found.append(f"silver was made for another topic ({held.uuid})")
     if held.rule != log.rule and not held.empty:
         found.append(f"silver was made under the rule {held.rule}, the topic says {log.rule}: run merge with rebuild")
-        return found, None, None
+        return found, None
     if not log.config.policy("delete"):
         found += _uncovered(end.tails, end, snapshots.live)
-    return found, end, snapshots.base(end, held)
+    return found, view
 
 
 def _wrong(tail: Tail, merged: int | None) -> list[str]:
@@ -146,8 +187,8 @@ def _uncovered(tails: Mapping[int, Tail], end: LogEnd, snapshots: Sequence[Snaps
     ]
 
 
-def _unproved(end: LogEnd | None) -> str | None:
-    gone = [] if end is None else [tail.state for _, tail in sorted(end.tails.items()) if tail.state.lacks]
+def _unproved(end: LogEnd) -> str | None:
+    gone = [tail.state for _, tail in sorted(end.tails.items()) if tail.state.lacks]
     if not gone:
         return None
     return (

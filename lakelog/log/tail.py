@@ -150,16 +150,17 @@ def clusters(hints: Mapping[int, int], most: int = 16) -> list[tuple[int, list[i
     return found
 
 
-def true_end(log: TopicLog, found: Damaged | None = None) -> LogEnd:
+def true_end(log: TopicLog, found: Damaged | None = None, *, at: int | None = None) -> LogEnd:
     """Where the log ends by its rows alone, whatever its commits say: behind the last record or batch row. For a repair.
 
     Args:
         log: the topic's log.
         found: what is wrong with it, and what to do where its rows do not even tell that: raised then.
+        at: a version of bronze; None for the newest.
 
     Cost: one pass over the log's control rows and offsets.
     """
-    version = tables.newest_version(log.spark, log.table)
+    version = tables.newest_version(log.spark, log.table) if at is None else at
     try:
         tails = _read(log, list(range(log.partitions)), {}, version, records_beyond=True)
     except Damaged:

@@ -15,9 +15,9 @@ from dataclasses import replace
 
 from lakelog.delta import tables
 from lakelog.errors import Conflict, Damaged, NotFound
-from lakelog.latest import merge, rebuild, recompute
+from lakelog.latest import erased, evolution, merge, rebuild, recompute
 from lakelog.latest.progress import progress
-from lakelog.latest.verify import Snapshots
+from lakelog.latest.verify import Snapshots, View
 from lakelog.log import inspection, state
 from lakelog.log.tail import LogEnd, log_end, newest_commit, true_end
 from lakelog.model.log_state import REPAIR, RESTORE, Intent, PartitionState
@@ -269,10 +269,11 @@ def _of_silver(log: TopicLog, end: LogEnd, snapshots: Snapshots) -> tuple[list[s
         merge.require_reached(log, held, end)
         if held.rule != log.rule:
             state.require_whole(log, log.name, end, remedy=merge.not_whole(log, held))
-        base = snapshots.base(end, held)
+        evolution.require_own(log, held.version)
+        base = snapshots.base(log, View(end, held, erased.entries(log.spark, log.root, log.uuid))) if end.lacks else None
         if base is None and end.lacks:
             return [], True
         with tables.door(log.silver):
-            return recompute.compared(log, base[1] if base else None).problems, False
+            return recompute.compared(log, held, end, base[1] if base else None).problems, False
     except (Damaged, NotFound) as error:
         return [str(error)], False
