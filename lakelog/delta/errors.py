@@ -195,6 +195,10 @@ def source_door() -> Iterator[None]:
             raise NotFound(f"{shown(gone[1])}: there is no Delta table or file of that name.") from error
         if condition_of(error).startswith((*NOT_THERE, *GONE)) or FOLDER_GONE.search(str(error)):
             raise NotFound(f"The source of the records cannot be read: {first_line(error).rstrip('.')}. Nothing was written.") from error
+        if is_out_of_date(error):
+            raise InvalidRequest(
+                "The table that the frame of the records reads has other columns by now, or is gone. Nothing was written. Read it anew."
+            ) from error
         if not condition_of(error).startswith("FAILED_READ_FILE"):
             raise
         found = re.search(r"\[FAILED_READ_FILE\S*\] ([^\n]{1,300})", str(error))
