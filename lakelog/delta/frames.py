@@ -42,8 +42,8 @@ def small_frame(spark: SparkSession, ddl: str, rows: Sequence[tuple[Any, ...]]) 
     columns = [column.strip().rsplit(" ", 1) for column in ddl.split(",")]
     schema = pyarrow.schema([(name, kinds[kind]) for name, kind in columns])
     table = pyarrow.table([[row[index] for row in rows] for index in range(len(schema))], schema=schema)
-    # Spark Connect asks for the schema of an empty table, although Arrow has it.
-    return spark.createDataFrame(table) if rows else spark.createDataFrame(table, schema=ddl)
+    # Spark Connect asks for the schema of an empty table, although Arrow has it. What TIMESTAMP means is a setting of the session.
+    return spark.createDataFrame(table) if rows else spark.createDataFrame(table, schema=ddl.replace("TIMESTAMP", "TIMESTAMP_LTZ"))
 
 
 def at_most(rows: DataFrame, number: int) -> DataFrame:

@@ -194,7 +194,7 @@ def _sql(kind: Any) -> str:
     if are.is_decimal(kind):
         return f"DECIMAL({kind.precision},{kind.scale})"
     if are.is_timestamp(kind):
-        return "TIMESTAMP" if kind.tz else "TIMESTAMP_NTZ"
+        return "TIMESTAMP_LTZ" if kind.tz else "TIMESTAMP_NTZ"
     if are.is_struct(kind):
         return f"STRUCT<{', '.join(f'{_quoted(field.name)}: {_sql(field.type)}' for field in kind)}>"
     if are.is_map(kind):

@@ -8,9 +8,9 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from lakelog.errors import InvalidRequest
-from lakelog.formats.texts import has_more_places, instant_of, spells, spells_number
+from lakelog.formats.texts import NO_ZONE, abbreviates_zone, has_more_places, instant_of, spells, spells_number
 from lakelog.model.config import did_you_mean
-from lakelog.model.records import first_problem, nullable
+from lakelog.model.records import LTZ, first_problem, from_ms, nullable, timestamp_problem
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -25,7 +25,7 @@ def in_utc(column: Column) -> Column:
     """A time without a zone as one in UTC, whatever zone the session is in."""
     from pyspark.sql import functions as F
 
-    return F.concat(column.cast("string"), F.lit("Z")).try_cast("timestamp")
+    return F.concat(column.cast("string"), F.lit("Z")).try_cast(LTZ)
 
 
 def fitted(column: Column, have: DataType, want: DataType | str, name: str, *, text: bool) -> tuple[Column, Column | None]:
@@ -57,6 +57,8 @@ def fitted(column: Column, have: DataType, want: DataType | str, name: str, *, t
         hint = hint.when(
             F.lit(target in NUMBERS or isinstance(want, DecimalType)) & column.rlike(COMMA), ": write a decimal point, not a comma"
         )
+        if target == "timestamp":
+            hint = hint.when(abbreviates_zone(column), NO_ZONE)
         says = F.concat(F.lit(f"{name} should be {target} but is "), F.substring(column, 1, 60), F.coalesce(hint, F.lit("")))
         return cast, F.when(column.isNotNull() & unread, says)
     if source == "binary" and target == "string":
@@ -128,3 +130,29 @@ def _fitted_struct(column: Column, have: StructType, want: StructType, name: str
             value = F.lit(None).cast(field.dataType)
         values.append(value.alias(field.name))
     return F.when(column.isNotNull(), F.struct(*values)), first_problem(problems) if problems else None
+
+
+def fitted_timestamp(column: Column, kind: DataType | None, name: str, *, text: bool) -> tuple[Column, Column]:
+    """A record's timestamp, and its problem: TIMESTAMP as it is, whole numbers as milliseconds since 1970, in CSV (``text``) either of the two as
+    text; ``kind`` is None where there is no such column.
+
+    Raises:
+        InvalidRequest: the column is of another type.
+    """
+    from pyspark.sql import functions as F
+
+    if kind is None:
+        return F.lit(None).cast(LTZ), F.lit(None).cast("string")
+    source = kind.simpleString()
+    if source in ("timestamp", "timestamp_ntz"):
+        stamp = column if source == "timestamp" else in_utc(column)
+        return stamp, timestamp_problem(F.lit(None).cast("string"), F.unix_millis(stamp))
+    if source in WIDER or source == "void":
+        ms = column.cast("bigint")
+        return from_ms(ms), timestamp_problem(F.lit(None).cast("string"), ms)
+    if source == "string" and text:
+        ms = column.try_cast("bigint")
+        stamp = F.coalesce(from_ms(ms), F.when(spells(column, "timestamp"), instant_of(column)))
+        unread = F.when(column.isNotNull() & ms.isNull() & stamp.isNull(), F.concat(F.lit("timestamp cannot be read: "), column))
+        return stamp, timestamp_problem(unread, ms)
+    raise InvalidRequest(f"Column {name} is {source}; a timestamp is a TIMESTAMP or a whole number of milliseconds since 1970.")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakelog.model.records import LTZ
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
@@ -11,12 +13,15 @@ UTC = ("UTC", "Etc/UTC", "Z", "GMT", "Etc/GMT", "+00:00")
 DAY = r"\d{4}-\d{1,2}-\d{1,2}"
 # Microseconds; zeros beyond them lose nothing.
 CLOCK = r"\d{1,2}:\d{1,2}(:\d{1,2}(\.\d{0,6}0*)?)?"
-ZONE = r" ?(Z|[+-]\d{1,2}(:?\d{2}(:?\d{2})?)?|[A-Za-z][A-Za-z0-9_+/:-]*)"
+# Three letters say no zone for certain: BST is Dhaka's to Java, London's to most; IST, CST and AST are several zones' too.
+ABBREVIATION = r"(?!UTC|GMT)[A-Za-z]{3}\s*\z"
+ZONE = rf" ?(Z|[+-]\d{{1,2}}(:?\d{{2}}(:?\d{{2}})?)?|(?!{ABBREVIATION})[A-Za-z][A-Za-z0-9_+/:-]*)"
 TIMES = {
     "date": rf"\A\s*{DAY}([ T]00:00(:00(\.0*)?)?)?\s*\z",
     "timestamp": rf"\A\s*{DAY}([ T]{CLOCK}({ZONE})?)?\s*\z",
     "timestamp_ntz": rf"\A\s*{DAY}([ T]{CLOCK})?\s*\z",
 }
+NO_ZONE = ": three letters are no zone for certain, write an offset (+01:00) or a region (Europe/London)"
 NUMBER = r"(?i)\A\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*\z"
 NO_NUMBER = r"(?i)\A\s*(nan|[+-]?inf(inity)?)\s*\z"
 
@@ -67,4 +72,17 @@ def instant_of(text: Column) -> Column:
 
     day, clock = F.trim(text).rlike(rf"\A{DAY}\z"), F.trim(text).rlike(rf"\A{DAY}[ T]{CLOCK}\z")
     zoned = F.when(day, F.concat(F.trim(text), F.lit("T00:00:00Z"))).when(clock, F.concat(F.trim(text), F.lit("Z"))).otherwise(text)
-    return zoned.try_cast("timestamp")
+    return zoned.try_cast(LTZ)
+
+
+def abbreviates_zone(text: Column) -> Column:
+    """Whether a time's zone is written in three letters that do not say which one it is."""
+    return text.rlike(rf"\A\s*{DAY}[ T]{CLOCK} ?{ABBREVIATION}")
+
+
+def as_text(text: Column) -> Column:
+    """What was read as a text, as a table can hold it: itself, or where it is none its octets: ``{"hex": "…"}``."""
+    from pyspark.sql import functions as F
+
+    octets = F.concat(F.lit('{"hex": "'), F.lower(F.hex(text)), F.lit('"}'))
+    return F.when(F.is_valid_utf8(text), text).otherwise(octets)

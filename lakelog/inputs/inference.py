@@ -22,7 +22,7 @@ from lakelog.formats.ndjson import FORM
 from lakelog.inputs.sources import FileOptions, file_format, readable
 from lakelog.model.config import did_you_mean
 from lakelog.model.names import quoted, shown
-from lakelog.model.records import FLAT_FIELDS, KAFKA_FIELDS, RECORD_FIELDS
+from lakelog.model.records import FLAT_FIELDS, KAFKA_FIELDS, LTZ, RECORD_FIELDS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -157,8 +157,8 @@ def _of_csv(spark: SparkSession, paths: Sequence[str], how: FileOptions) -> Stru
     found = frame.agg(problem.alias("problem"), *_facts(texts.values())).collect()[0]
     if found["problem"] is not None:
         raise InvalidRequest(f"{shown(found['problem'])}.")
-    typed = ", ".join(f"{quoted(name)} {_narrowest(found, index)}" for index, name in enumerate(names))
-    return cast(StructType, StructType.fromDDL(typed))
+    kinds = [_narrowest(found, index).replace("timestamp", LTZ) for index in range(len(names))]
+    return cast(StructType, StructType.fromDDL(", ".join(f"{quoted(name)} {kind}" for name, kind in zip(names, kinds, strict=True))))
 
 
 def _facts(texts: Any) -> Iterator[Column]:

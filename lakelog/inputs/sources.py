@@ -13,9 +13,8 @@ from lakelog.delta.filesystem import is_file
 from lakelog.errors import InvalidRequest
 from lakelog.formats import arrow, csv, parquet, values
 from lakelog.formats.csv import CsvOptions
-from lakelog.formats.fitting import WIDER, fitted, in_utc
+from lakelog.formats.fitting import fitted, fitted_timestamp
 from lakelog.formats.ndjson import from_lines, from_records
-from lakelog.formats.texts import instant_of, spells
 from lakelog.inputs.plans import repeats
 from lakelog.inputs.request import Request, Requesting
 from lakelog.model.config import did_you_mean
@@ -28,8 +27,6 @@ from lakelog.model.records import (
     Types,
     any_set,
     first_problem,
-    from_ms,
-    timestamp_problem,
 )
 
 if TYPE_CHECKING:
@@ -248,7 +245,10 @@ def _request(frame: DataFrame, schema: StructType, types: Types, *, text: bool, 
     key, value, headers = side("key", types.key), side("value", types.value), taken(f"{prefix}headers", HEADERS)
     flag = F.coalesce(taken(f"{prefix}tombstone", "boolean"), F.lit(False))
     part, expected = taken(f"{prefix}partition", "int"), taken(f"{prefix}expected_offset", "bigint")
-    stamp, stamp_problem = _frame_timestamp(f"{prefix}timestamp", schema, text=text)
+    timed = f"{prefix}timestamp"
+    stamp, stamp_problem = fitted_timestamp(
+        F.col(_tick(timed)), schema[timed].dataType if timed in schema.names else None, timed, text=text
+    )
     if CORRUPT in frame.columns:
         problems.insert(0, F.col(CORRUPT))
     if not nulls_stated and not isinstance(types.value, StructType):
@@ -284,24 +284,3 @@ def _guessed_delete(value: Column, flag: Column, columns: list[str]) -> Column:
         " or say what means NULL: null=''"
     )
     return F.when(value.isNull() & ~flag, F.lit(says))
-
-
-def _frame_timestamp(name: str, schema: StructType, *, text: bool) -> tuple[Column, Column]:
-    """A frame's timestamp: TIMESTAMP as it is, whole numbers as milliseconds since 1970, in CSV either of the two as text."""
-    from pyspark.sql import functions as F
-
-    if name not in schema.names:
-        return F.lit(None).cast("timestamp"), F.lit(None).cast("string")
-    column, kind = F.col(_tick(name)), schema[name].dataType.simpleString()
-    if kind in ("timestamp", "timestamp_ntz"):
-        stamp = column if kind == "timestamp" else in_utc(column)
-        return stamp, timestamp_problem(F.lit(None).cast("string"), F.unix_millis(stamp))
-    if kind in WIDER or kind == "void":
-        ms = column.cast("bigint")
-        return from_ms(ms), timestamp_problem(F.lit(None).cast("string"), ms)
-    if kind == "string" and text:
-        ms = column.try_cast("bigint")
-        stamp = F.coalesce(from_ms(ms), F.when(spells(column, "timestamp"), instant_of(column)))
-        unread = F.when(column.isNotNull() & ms.isNull() & stamp.isNull(), F.concat(F.lit("timestamp cannot be read: "), column))
-        return stamp, timestamp_problem(unread, ms)
-    raise InvalidRequest(f"Column {name} is {kind}; a timestamp is a TIMESTAMP or a whole number of milliseconds since 1970.")

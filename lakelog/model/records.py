@@ -28,6 +28,8 @@ TIMESTAMP_MS_LEAST, TIMESTAMP_MS_MOST = -62135596800000, 253402300799999
 FIXED_OCTETS = {
     "boolean": 1, "tinyint": 1, "smallint": 2, "int": 4, "bigint": 8, "float": 4, "double": 8, "date": 4, "timestamp": 8, "timestamp_ntz": 8,
 }  # fmt: skip
+# The TIMESTAMP that is an instant, whatever a session means by that word (`spark.sql.timestampType`).
+LTZ = "timestamp_ltz"
 
 
 @dataclass(frozen=True)
@@ -172,8 +174,8 @@ def kinds_within(kind: DataType) -> list[DataType]:
 
 
 def ddl(kind: DataType) -> str:
-    """The type as SQL reads it, whatever the names of its fields."""
-    from pyspark.sql.types import ArrayType, MapType, StructType
+    """The type as SQL reads it, whatever the names of its fields, and whatever the session means by TIMESTAMP."""
+    from pyspark.sql.types import ArrayType, MapType, StructType, TimestampType
 
     if isinstance(kind, StructType):
         return f"struct<{', '.join(f'{quoted(field.name)}: {ddl(field.dataType)}' for field in kind.fields)}>"
@@ -181,7 +183,7 @@ def ddl(kind: DataType) -> str:
         return f"array<{ddl(kind.elementType)}>"
     if isinstance(kind, MapType):
         return f"map<{ddl(kind.keyType)}, {ddl(kind.valueType)}>"
-    return kind.simpleString()
+    return LTZ if isinstance(kind, TimestampType) else kind.simpleString()
 
 
 def nullable(kind: DataType) -> DataType:

@@ -51,7 +51,9 @@ def plan(old: DataType, new: DataType, path: tuple[str, ...] = ("value",)) -> li
     if isinstance(old, DecimalType) and isinstance(new, DecimalType):
         wider = new.scale >= old.scale and new.precision - new.scale >= old.precision - old.scale
     if not wider:
-        raise InvalidConfig(f"{where}: {before} cannot become {after}. Fields can be added and types widened; all else is a new topic.")
+        raise InvalidConfig(
+            f"{where}: {old.simpleString()} cannot become {new.simpleString()}. Fields can be added and types widened; all else is a new topic."
+        )
     return [Change(path, after, False)]
 
 

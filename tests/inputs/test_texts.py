@@ -30,12 +30,12 @@ TYPES = {"t": "TIMESTAMP", "n": "TIMESTAMP_NTZ", "d": "DATE", "f": "FLOAT", "x":
 WRONG: list[tuple[str, Any]] = [
     ("d", "2024-01-01Tgarbage"), ("d", "2024-01-01 nonsense"), ("d", "2024-01-01T23:59:59"), ("d", "2024"), ("d", "10000-01-01"), ("t", "2024"),
     ("t", "12:30"), ("t", "T12:30"), ("t", "now"), ("t", "2024-01-01T00:00:00.123456789Z"), ("n", "2024-01-01T00:00:00+05:00"), ("f", 1e300),
-    ("x", "1e400"), ("x", "1d"),
+    ("x", "1e400"), ("x", "1d"), ("t", "2024-07-01 10:00:00 BST"), ("t", "2024-07-01T10:00IST"), ("t", "2024-07-01 10:00:00 CST "),
 ]  # fmt: skip
 RIGHT: list[tuple[str, Any]] = [
     ("d", "2024-01-01"), ("d", "2024-01-01 00:00:00"), ("t", "2024-01-01"), ("t", "2024-01-01T00:00:00.123456000Z"), ("t", "2024-01-01 00:00:00 UTC"),
     ("t", "2024-01-01 00:00:00+00"), ("t", "2024-01-01T00:00:00+0000"), ("t", "2024-01-01T01:00:00 Europe/Berlin"), ("n", NAIVE), ("f", 1.5),
-    ("x", "NaN"), ("x", 1e300),
+    ("x", "NaN"), ("x", 1e300), ("t", "2024-01-01 00:00:00 GMT"),
 ]  # fmt: skip
 
 
@@ -66,6 +66,33 @@ def test_times_without_a_zone_are_utc_whatever_zone_the_session_is_in(lake: Lake
     assert [row["ts"] for row in rows if row["ts"]] == [[MIDNIGHT] * 3] * 2
     stamps = topic.read().filter("value.ts IS NULL AND key.k != 'datetime'").selectExpr("unix_micros(timestamp)").collect()
     assert [row[0] for row in stamps] == [MIDNIGHT] * 3
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("in_new_york")
+def test_times_are_instants_whatever_the_session_means_by_timestamp(lake: Lake, tmp_path: Path) -> None:
+    """Such as TIMESTAMP_NTZ (`spark.sql.timestampType`), which drops the zone that a text names."""
+    topic = lake.create_topic("instants", key="k STRING", value="t TIMESTAMP, ts ARRAY<TIMESTAMP>, o STRUCT<t: TIMESTAMP>")
+    value = {"t": ZONED, "ts": [ZONED, NAIVE], "o": {"t": ZONED}}
+    (tmp_path / "a.csv").write_text(f"k,t,_timestamp\ncsv,{ZONED},{ZONED}\n")
+    frame = pyarrow.table({"k": ["arrow"], "t": pyarrow.array([MIDNIGHT], pyarrow.timestamp("us", "UTC"))})
+    for zone in ("America/New_York", "UTC"):
+        lake.spark.conf.set("spark.sql.session.timeZone", zone)
+        lake.spark.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+        try:
+            topic.append([{"key": {"k": "dict"}, "value": value}])
+            topic.append(str(tmp_path / "a.csv"))
+            topic.append(frame)
+            topic.merge()
+        finally:
+            lake.spark.conf.unset("spark.sql.timestampType")
+        lake.spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    times = "unix_micros(value.t)", "transform(value.ts, one -> unix_micros(one))", "unix_micros(value.o.t)"
+    assert {(row[0], str(row[1:])) for row in topic.read().selectExpr("key.k", *times).collect()} == {
+        ("dict", str((MIDNIGHT, [MIDNIGHT] * 2, MIDNIGHT))), ("csv", str((MIDNIGHT, None, None))), ("arrow", str((MIDNIGHT, None, None))),
+    }  # fmt: skip
+    assert {row[0] for row in topic.read().filter("key.k = 'csv'").selectExpr("unix_micros(timestamp)").collect()} == {MIDNIGHT}
+    assert topic.latest().filter(f"unix_micros(t) = {MIDNIGHT}").count() == 3
 
 
 def test_what_would_be_cut_completed_or_guessed_is_refused_by_record(lake: Lake, tmp_path: Path) -> None:
