@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lakelog.formats.texts import TIMES, has_more_places, instant_of, is_finite, spells
+from lakelog.formats.texts import NO_ZONE, TIMES, abbreviates_zone, has_more_places, instant_of, is_finite, spells
 from lakelog.model.records import MANY, ddl
 
 if TYPE_CHECKING:
@@ -40,13 +40,13 @@ def _absent(json: Column) -> Column:
 
 
 def _value(json: Column, kind: DataType, zoned: bool) -> Column:
-    """The value of a JSON value with no problem: Spark's own conversion, but for octets written in hexadecimal, and times where it reads them in
-    another zone than UTC (``zoned``)."""
+    """The value of a JSON value with no problem: Spark's own conversion, but for octets written in hexadecimal, times where it reads them in
+    another zone than UTC (``zoned``), and null where any value may stand (VARIANT): a null is none, there as elsewhere."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if kind.simpleString() == "variant":
-        return json
+        return F.when(~F.is_variant_null(json), json)
     whole = F.try_variant_get(json, "$", ddl(kind))
     if not _holds_own(kind, zoned):
         return whole
@@ -69,8 +69,8 @@ def _value(json: Column, kind: DataType, zoned: bool) -> Column:
 
 
 def _holds_own(kind: DataType, zoned: bool) -> bool:
-    """Whether there is a BINARY, or where times are ``zoned`` a TIMESTAMP, in a type, other than in a map whose keys are no text."""
-    from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType, TimestampType
+    """Whether there is a BINARY, a VARIANT, or where times are ``zoned`` a TIMESTAMP, in a type, other than in a map whose keys are no text."""
+    from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType, TimestampType, VariantType
 
     if isinstance(kind, StructType):
         return any(_holds_own(field.dataType, zoned) for field in kind.fields)
@@ -78,7 +78,7 @@ def _holds_own(kind: DataType, zoned: bool) -> bool:
         return _holds_own(kind.elementType, zoned)
     if isinstance(kind, MapType):
         return kind.keyType.simpleString() == "string" and _holds_own(kind.valueType, zoned)
-    return isinstance(kind, BinaryType) or (zoned and isinstance(kind, TimestampType))
+    return isinstance(kind, (BinaryType, VariantType)) or (zoned and isinstance(kind, TimestampType))
 
 
 def _problem(json: Column, kind: DataType, where: Column) -> Column:
@@ -105,6 +105,9 @@ def _problem(json: Column, kind: DataType, where: Column) -> Column:
         text = F.try_variant_get(json, "$", "string")
         rounded = (tag.startswith("DECIMAL") | (tag == "STRING")) & spells(text, name) & has_more_places(text, kind.scale)
         return wrong(_fits(json, tag, kind), F.when(rounded, ": it has more decimal places than that").otherwise(""))
+    elif name == "timestamp":
+        guessed = abbreviates_zone(F.try_variant_get(json, "$", "string"))
+        return wrong(_fits(json, tag, kind), F.when(guessed, NO_ZONE).otherwise(""))
     else:
         return wrong(_fits(json, tag, kind))
     problems = F.transform(elements, lambda one: _problem(one, inside, F.concat(where, F.lit("[]"))))

@@ -24,6 +24,8 @@ def plain(value: Any, kind: Any) -> Any:
     name = kind.typeName()
     if name == "timestamp":
         return instant(value).isoformat().replace("+00:00", "Z")
+    if name == "variant" and hasattr(value, "toPython"):
+        return _untyped(value.toPython())
     if name == "struct":
         return {field.name: plain(value[index], field.dataType) for index, field in enumerate(kind.fields)}
     if name == "array":
@@ -39,9 +41,31 @@ def plain(value: Any, kind: Any) -> Any:
         # As text, all of them: not every reader of JSON keeps the digits of a number. Of PySpark's 0.00000001 has a digit more than its type.
         return f"{value:.{kind.scale}f}" if name == "decimal" else f"{value:f}"
     if isinstance(value, float) and not math.isfinite(value):
-        # As `append` takes them.
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        return _no_number(value)
     return value if isinstance(value, (str, int, float)) else str(value)
+
+
+def _untyped(value: Any) -> Any:
+    """A value within a VARIANT: as the number it is, where JSON's readers keep all of its digits, a decimal is no text here, for none is declared."""
+    if isinstance(value, dict):
+        return {name: _untyped(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_untyped(one) for one in value]
+    if isinstance(value, Decimal):
+        number = int(value) if value == value.to_integral_value() and value.as_tuple().exponent == 0 else float(value)
+        return number if Decimal(repr(number)) == value else f"{value:f}"
+    if isinstance(value, float) and not math.isfinite(value):
+        return _no_number(value)
+    if isinstance(value, (bytes, bytearray)):
+        return octets(bytes(value))
+    if isinstance(value, datetime.datetime) and value.tzinfo:
+        return instant(value).isoformat().replace("+00:00", "Z")
+    return value.isoformat() if isinstance(value, datetime.date) else value
+
+
+def _no_number(value: float) -> str:
+    """A number that JSON does not have, as `append` takes it."""
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def instant(value: datetime.datetime | int) -> datetime.datetime:

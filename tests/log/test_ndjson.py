@@ -58,3 +58,31 @@ def test_numbers_that_json_does_not_have_go_in_as_text(lake: Lake) -> None:
         topic.append([{"key": "a", "value": text} for text in ("nan", "Inf", "1.5", "")])
     assert caught.value.count == 4
     assert json.dumps(caught.value.records) == "[0, 1, 2, 3]"
+
+
+@pytest.mark.long
+def test_a_null_where_any_value_may_stand_is_null(lake: Lake) -> None:
+    """A VARIANT has a null of its own, which SQL takes for a value. Printed, it is the JSON that it was."""
+    from lakelog.terminal.rows import records
+
+    topic = lake.create_topic("t", key="STRING", value="VARIANT")
+    topic.append([{"key": key, "value": {"x": 1}} for key in "ab"])
+    topic.append([{"key": "a", "value": None}, {"key": "b"}, {"key": "c", "value": {"n": None, "d": 1.5, "s": "1"}}])
+    assert [(row["key"], row["tombstone"]) for row in topic.read().filter("offset >= 2").collect()] == [
+        ("a", True),
+        ("b", True),
+        ("c", False),
+    ]
+    topic.merge()
+    assert [row["key"] for row in topic.latest().collect()] == ["c"]
+    told = list(records(topic.read().filter("offset = 4")))
+    assert [one["value"] for one in told] == [{"n": None, "d": 1.5, "s": "1"}]
+    topic.append(told)
+    assert topic.read().filter("offset >= 4").selectExpr("count(DISTINCT to_json(value)) AS n").collect()[0]["n"] == 1
+    within = lake.create_topic("within", key="STRING", value="v VARIANT, l ARRAY<VARIANT>, m MAP<STRING, VARIANT>, i INT")
+    within.append([{"key": "a", "value": {"v": None, "l": [1, None], "m": {"x": None, "y": [None]}, "i": 1}}])
+    found = within.read().selectExpr("value.v IS NULL", "value.l[1] IS NULL", "value.m['x'] IS NULL", "to_json(value.m['y'])", "value.i")
+    assert [tuple(row) for row in found.collect()] == [(True, True, True, "[null]", 1)]
+    strict = lake.create_topic("strict", key="STRING", value="VARIANT", config={"tombstone.strict": "true"})
+    with pytest.raises(InvalidRecords, match="null value without the tombstone flag"):
+        strict.append([{"key": "a", "value": None}])

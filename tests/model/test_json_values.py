@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -55,3 +56,14 @@ def test_the_entries_of_a_map_are_in_the_order_of_their_names(value: Any, kind: 
     """A map has no order: Arrow gives the entries as they are stored, Spark as Java's hashes are."""
     shown = plain(value, Kind("map", keyType=kind, valueType=Kind("integer")))
     assert list(shown) == keys
+
+
+@pytest.mark.parametrize(("value", "shown"), [
+    ({"x": [1, None, True, "1"], "d": Decimal("1.50")}, {"x": [1, None, True, "1"], "d": 1.5}), (Decimal("9" * 38), int("9" * 38)),
+    (Decimal("0.12345678901234567890"), "0.12345678901234567890"), (math.nan, "NaN"), (b"\xff", {"hex": "ff"}), ("text", "text"), (None, None),
+    (datetime.date(2026, 5, 6), "2026-05-06"), (datetime.datetime(2026, 5, 6, 10, tzinfo=datetime.timezone.utc), "2026-05-06T10:00:00Z"),
+    (datetime.datetime(2026, 5, 6, 10), "2026-05-06T10:00:00"),
+])  # fmt: skip
+def test_a_variant_is_the_value_that_it_holds(value: Any, shown: Any) -> None:
+    """No text of JSON: appended again it is what it was. A number whose digits readers of JSON would not keep is a text, as decimals are."""
+    assert plain(SimpleNamespace(toPython=lambda: value), Kind("variant")) == shown
