@@ -46,15 +46,17 @@ class CsvOptions:
         Raises:
             InvalidRequest: naming the option.
         """
-        if len(self.delimiter) != 1 or self.delimiter in '"\r\n':
+        if not isinstance(self.delimiter, str) or len(self.delimiter) != 1 or self.delimiter in '"\r\n':
             raise InvalidRequest(
                 f"delimiter={self.delimiter!r}: it is one character, for example ';', and neither a quote nor a line break."
             )
+        if not isinstance(self.null, (str, type(None))):
+            raise InvalidRequest(f"null={self.null!r}: it is the text that means NULL, or None.")
         try:
             # As files are read; codecs that do not make text of octets, or not piece by piece, fail here.
             written = SAMPLE.encode(self.encoding)
             read = codecs.getincrementaldecoder(self.codec)("surrogateescape").decode(written, True)
-        except (LookupError, ValueError):
+        except (LookupError, TypeError, ValueError):
             read = None
         if read != SAMPLE:
             raise InvalidRequest(
@@ -67,9 +69,23 @@ class CsvOptions:
         name = codecs.lookup(self.encoding).name
         return "utf-8-sig" if name == "utf-8" else name
 
+    @property
+    def octets(self) -> str:
+        """The encoding that makes a line's octets of its text; of UTF-8 without a mark."""
+        return self.codec.removesuffix("-sig")
+
+    @property
+    def errors(self) -> str:
+        """How octets that are no text are read: as lone surrogates, which no text has; not at all where a character has several octets at least."""
+        try:
+            return "surrogateescape" if "\udc80".encode(self.octets, "surrogateescape") == b"\x80" else "strict"
+        except ValueError:
+            return "strict"
+
 
 def frame(spark: SparkSession, paths: Sequence[str], options: CsvOptions) -> tuple[DataFrame, list[str]]:
-    """CSV files as a frame of text: ``src``, ``line`` (where the record begins), ``problem`` (what makes it unreadable), ``c0``, ``c1``, ….
+    """CSV files as a frame of text: ``src``, ``line`` (where the record begins), ``problem`` (what makes it unreadable), ``rest`` (whether that
+    concerns the rest of the file, which is not read), ``raw`` (the lines of a record that cannot be read alone), ``c0``, ``c1``, ….
 
     Returns:
         (the frame, the names in the first line, which every file must have).
@@ -83,9 +99,9 @@ def frame(spark: SparkSession, paths: Sequence[str], options: CsvOptions) -> tup
     names, of = header(spark, paths, options)
     columns = ", ".join(f"c{index} STRING" for index in range(len(names)))
     # Plain values: what travels to Spark's tasks must not need this package there.
-    written = SimpleNamespace(delimiter=options.delimiter, encoding=options.encoding, codec=options.codec, null=options.null or "")
-    read = functools.partial(batches, names=names, of=of, options=written)
-    return read_by(spark, paths, read, f"src STRING, line BIGINT, problem STRING, {columns}"), names
+    said = {name: getattr(options, name) for name in ("delimiter", "encoding", "codec", "octets", "errors")}
+    read = functools.partial(batches, names=names, of=of, options=SimpleNamespace(**said, null=options.null or ""))
+    return read_by(spark, paths, read, f"src STRING, line BIGINT, problem STRING, rest BOOLEAN, raw STRING, {columns}"), names
 
 
 def header(spark: SparkSession, paths: Sequence[str], options: CsvOptions) -> tuple[list[str], str]:
@@ -142,20 +158,27 @@ def _other_delimiter(text: str, options: CsvOptions) -> str:
 
 
 def batches(src: str, data: Any, *, names: list[str], of: str, options: SimpleNamespace) -> Iterator[pyarrow.RecordBatch]:
-    """The records of a file; one that cannot be read has a problem in place of its fields."""
+    """The records of a file; one that cannot be read has a problem in place of its fields.
+
+    Behind a problem of the ``rest`` of the file nothing is read: where the next record begins, or what its fields are, is not certain.
+    """
     rows: list[tuple[Any, ...]] = []
     size, first = 0, True
     nothing = [None] * len(names)
     for line, fields, raw, problem in records(data, options):
-        if first and problem is None:
+        rest = problem is not None
+        if first and not rest:
             first = False
             if fields == names:
                 continue
-            problem = f"names the columns {', '.join(fields)[:200]}, but {of} names {', '.join(names)[:200]}"
+            rest, problem = True, f"names the columns {', '.join(fields)[:200]}, but {of} names {', '.join(names)[:200]}: append it alone"
         elif problem is None and len(fields) != len(names):
             problem = f"does not have as many fields as the first line names: {len(fields)} instead of {len(names)}"
-        rows.append((src, line, problem, *(nothing if problem else with_nulls(fields, raw, options))))
-        size += sum(map(len, raw))
+        lines = "" if rest else "".join(raw)
+        rows.append((src, line, problem, rest, lines, *(nothing if problem else with_nulls(fields, raw, options))))
+        if rest:
+            break
+        size += len(lines)
         if size >= CHARACTERS or len(rows) >= RECORDS:
             yield batch(rows, options)
             rows, size = [], 0
@@ -166,8 +189,7 @@ def batches(src: str, data: Any, *, names: list[str], of: str, options: SimpleNa
 def records(data: Any, options: SimpleNamespace) -> Iterator[tuple[int, list[str], list[str], str | None]]:
     """(line where the record begins, its fields, its raw lines, what makes it unreadable); after an unreadable one there is no other."""
     csv.field_size_limit(2**31 - 1)
-    # What is not of the encoding becomes lone surrogates, which no text has.
-    lines = io.TextIOWrapper(data, encoding=options.codec, errors="surrogateescape", newline="\n")
+    lines = io.TextIOWrapper(data, encoding=options.codec, errors=options.errors, newline="\n")
     raw: list[str] = []
 
     def fed() -> Iterator[str]:
@@ -223,16 +245,29 @@ def batch(rows: list[tuple[Any, ...]], options: SimpleNamespace) -> pyarrow.Reco
     """Rows as Arrow; those whose text, or the problem that quotes it, is not of the encoding get that for a problem in place of their fields."""
     import pyarrow
 
+    kinds = {1: pyarrow.int64(), 3: pyarrow.bool_()}
+
     def made() -> pyarrow.RecordBatch:
-        kinds = [pyarrow.int64() if index == 1 else pyarrow.string() for index in range(len(rows[0]))]
-        arrays = [pyarrow.array(column, kind) for column, kind in zip(zip(*rows), kinds)]  # noqa: B905
-        return pyarrow.RecordBatch.from_arrays(arrays, ["src", "line", "problem", *[f"c{index}" for index in range(len(rows[0]) - 3)]])
+        columns = list(zip(*rows))  # noqa: B905
+        # Of a record that can be read its fields say all.
+        columns[4] = tuple(None if problem is None else as_read(raw, options) for problem, raw in zip(columns[2], columns[4]))  # noqa: B905
+        arrays = [pyarrow.array(column, kinds.get(index, pyarrow.string())) for index, column in enumerate(columns)]
+        names = ["src", "line", "problem", "rest", "raw", *[f"c{index}" for index in range(len(arrays) - 5)]]
+        return pyarrow.RecordBatch.from_arrays(arrays, names)
 
     try:
         return made()
     except UnicodeEncodeError:
         says = f"is not {options.encoding} text: name the encoding (encoding='cp1252', for example)"
-        for index, (src, line, *texts) in enumerate(rows):
-            if any("\udc80" <= sign <= "\udcff" for text in texts if text for sign in text):
-                rows[index] = (src, line, says, *[None] * (len(texts) - 1))
+        for index, (src, line, problem, rest, raw, *fields) in enumerate(rows):
+            if any("\udc80" <= sign <= "\udcff" for text in (problem, *fields) if text for sign in text):
+                rows[index] = (src, line, says, rest, raw, *[None] * len(fields))
         return made()
+
+
+def as_read(raw: str, options: SimpleNamespace) -> str | None:
+    """A record's lines without the end of the last; where they are no text, their octets: ``{"hex": "…"}``."""
+    lines = raw.removesuffix("\n").removesuffix("\r")
+    if lines.isascii() or not any("\udc80" <= sign <= "\udcff" for sign in lines):
+        return lines or None
+    return f'{{"hex": "{lines.encode(options.octets, "surrogateescape").hex()}"}}'

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakelog.delta import frames
 from lakelog.formats import values
-from lakelog.formats.texts import reads_in_utc
+from lakelog.formats.texts import as_text, reads_in_utc
 from lakelog.formats.variant import from_variant, headers_from_variant
 from lakelog.model.records import RECORD_FIELDS, Types, first_problem, from_ms, timestamp_problem
 
@@ -81,7 +81,7 @@ def from_lines(lines: DataFrame, types: Types, *, raw: bool = False) -> DataFram
     return parsed.select(
         "src", "block", "line", "row_order", part.alias("partition"), key.alias("key"), value.alias("value"), headers.alias("headers"),
         from_ms(stamp).alias("timestamp"), F.coalesce(flag, F.lit(False)).alias("tombstone"), expected.alias("expected_offset"),
-        said.alias("problem"), (F.when(said.isNotNull(), F.col("text")) if raw else F.lit(None).cast("string")).alias("raw"),
+        said.alias("problem"), (F.when(said.isNotNull(), as_text(F.col("text"))) if raw else F.lit(None).cast("string")).alias("raw"),
     )  # fmt: skip
 
 

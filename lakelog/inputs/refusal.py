@@ -21,6 +21,7 @@ def refused(
     text_files: Sequence[str] = (),
     numbered: bool = False,
     offsets: bool = False,
+    remedy: str = "",
 ) -> InvalidRecords:
     """The error that lists what is wrong: the first records by position, with the file, and the line in text files.
 
@@ -32,6 +33,7 @@ def refused(
         text_files: the NDJSON files of the request, all of them, to number their lines.
         numbered: ``line`` is the line of the file already.
         offsets: ``line`` is the offset in the partition ``src`` of the log that the record comes from.
+        remedy: a sentence, with a blank before it, that says what else there is to know.
     """
     from pyspark.sql import functions as F
 
@@ -41,7 +43,7 @@ def refused(
     first = told[0]
     more = f" (and {count - 1} more)" if count > 1 else ""
     return InvalidRecords(
-        f"{place(first)}: {first['reason']}{more}. Nothing of the batch was written.", name=name, problems=told, count=count
+        f"{place(first)}: {first['reason']}{more}. Nothing of the batch was written.{remedy}", name=name, problems=told, count=count
     )
 
 

@@ -2,8 +2,8 @@
 
 It has the columns ``src`` (file, NULL for frames), ``block`` (where the file's split begins), ``line`` and ``row_order`` (rising row
 numbers within a Spark partition, before and after blank lines are dropped), ``partition``, ``key``, ``value``, ``headers``,
-``timestamp``, ``tombstone``, ``expected_offset``, ``problem`` (``NAME<tab>reason``, NULL for a record that can be read) and ``raw`` (the input of
-one that cannot, where that is wanted).
+``timestamp``, ``tombstone``, ``expected_offset``, ``problem`` (``NAME<tab>reason``, NULL for a record that can be read; `REST_OF_FILE` is the name
+of one that hides the records behind it) and ``raw`` (the input of a record that cannot be read, where that is wanted).
 Input order is (src, block, row_order): files by path, then position in the file, whatever Spark's splits; frames in the order of their partitions.
 """
 
@@ -18,6 +18,10 @@ from lakelog.model.records import Types
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+# What no record can be put aside for: those that follow it in its file were not read.
+REST_OF_FILE = "REST_OF_FILE"
 
 
 @dataclass(frozen=True)

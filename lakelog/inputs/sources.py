@@ -16,7 +16,7 @@ from lakelog.formats.csv import CsvOptions
 from lakelog.formats.fitting import fitted, fitted_timestamp
 from lakelog.formats.ndjson import from_lines, from_records
 from lakelog.inputs.plans import repeats
-from lakelog.inputs.request import Request, Requesting
+from lakelog.inputs.request import REST_OF_FILE, Request, Requesting
 from lakelog.model.config import did_you_mean
 from lakelog.model.names import local_path
 from lakelog.model.records import (
@@ -40,7 +40,9 @@ TOLD = ("_offset", "_version")
 # Signs of Hadoop's patterns.
 PATTERN = re.compile(r"([\[\]{}*?\\])")
 # Columns put beside those of a frame or file, whose fields may have any name.
-SRC, BLOCK, ROW_ORDER, LINE, CORRUPT, SET = (f"__lakelog_{name}" for name in ("src", "block", "row_order", "line", "corrupt", "set"))
+SRC, BLOCK, ROW_ORDER, LINE, CORRUPT, SET, REST, RAW = (
+    f"__lakelog_{name}" for name in ("src", "block", "row_order", "line", "corrupt", "set", "rest", "raw")
+)
 
 
 @dataclass(frozen=True)
@@ -114,8 +116,8 @@ def file_format(paths: Sequence[str], stated: str | None) -> str:
         InvalidRequest: a name that tells no format, or files of different formats.
     """
     if stated is not None:
-        if stated not in FORMATS:
-            raise InvalidRequest(f"There is no file format {stated!r}.{did_you_mean(stated, FORMATS)} Formats: ndjson, csv, parquet.")
+        if not isinstance(stated, str) or stated not in FORMATS:
+            raise InvalidRequest(f"There is no file format {stated!r}.{did_you_mean(str(stated), FORMATS)} Formats: ndjson, csv, parquet.")
         return FORMATS[stated]
     found = set()
     for path in paths:
@@ -150,7 +152,7 @@ def from_csv(spark: SparkSession, paths: Sequence[str], types: Types, how: CsvOp
     schema = StructType([StructField(name, StringType()) for name in names])
     shown = frame.select(
         F.col("src").alias(SRC), F.lit(0).cast("bigint").alias(BLOCK), F.col("line").alias(LINE), F.col("problem").alias(CORRUPT),
-        *[F.col(f"c{index}").alias(name) for index, name in enumerate(names)],
+        F.col("rest").alias(REST), F.col("raw").alias(RAW), *[F.col(f"c{index}").alias(name) for index, name in enumerate(names)],
     )  # fmt: skip
     return _request(shown, schema, types, text=True, nulls_stated=how.null is not None, raw=raw)
 
@@ -221,7 +223,7 @@ def _require_known(names: Sequence[str], types: Types, *, flat: bool) -> None:
 def _request(frame: DataFrame, schema: StructType, types: Types, *, text: bool, nulls_stated: bool = True, raw: bool = False) -> DataFrame:
     """A frame with `SRC` and `BLOCK` in front of its own columns, checked against the topic and brought to the request's columns.
 
-    Of CSV (``text``) with `LINE` and `CORRUPT` too; ``nulls_stated``: the caller has said what means NULL, so it may be a delete.
+    Of CSV (``text``) with `LINE`, `CORRUPT`, `REST` and `RAW` too; ``nulls_stated``: the caller has said what means NULL, so it may be a delete.
     """
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
@@ -255,10 +257,14 @@ def _request(frame: DataFrame, schema: StructType, types: Types, *, text: bool, 
         problems.append(_guessed_delete(value, flag, [name for name in ("value", f"{prefix}tombstone") if name in schema.names]))
     given = StructType([field for field in schema.fields if isinstance(types.value, StructType) and field.name in types.value.names])
     numbered = frame.withColumn(ROW_ORDER, F.monotonically_increasing_id())
-    said = F.coalesce(F.concat(F.lit("INVALID_RECORD\t"), first_problem(problems)), stamp_problem)
-    kept = (
-        F.when(said.isNotNull(), F.to_json(F.struct(*[F.col(_tick(name)) for name in schema.names]))) if raw else F.lit(None).cast("string")
+    named = F.concat(
+        F.when(F.col(REST), f"{REST_OF_FILE}\t").otherwise("INVALID_RECORD\t") if text else F.lit("INVALID_RECORD\t"),
+        first_problem(problems),
     )
+    said, kept = F.coalesce(named, stamp_problem), F.lit(None).cast("string")
+    if raw:
+        as_json = F.to_json(F.struct(*[F.col(_tick(name)) for name in schema.names]))
+        kept = F.when(said.isNotNull(), F.coalesce(F.col(RAW), as_json) if text else as_json)
     request = numbered.select(
         F.col(SRC).alias("src"), F.col(BLOCK).alias("block"), F.col(LINE if text else ROW_ORDER).alias("line"), F.col(ROW_ORDER).alias("row_order"),
         part.alias("partition"), key.alias("key"), value.alias("value"), headers.alias("headers"),

@@ -10,7 +10,7 @@ from lakelog.delta import frames, tables
 from lakelog.errors import InvalidRequest
 from lakelog.inputs import screening
 from lakelog.inputs.refusal import file_shown, listing, refused
-from lakelog.inputs.request import Request
+from lakelog.inputs.request import REST_OF_FILE, Request
 from lakelog.inputs.screening import Group, Screening
 from lakelog.inputs.sources import ORDER
 from lakelog.model.config import LONG_MAX, TopicConfig
@@ -156,7 +156,8 @@ def staged(log: TopicLog, request: Request, now: int, *, listed: int = 20, rules
 
     Raises:
         InvalidRequest: a record expects an offset below -1, while expected offsets are checked.
-        InvalidRecords: with the list of what is wrong, unless such records are put aside; nothing was written.
+        InvalidRecords: with the list of what is wrong, unless such records are put aside, which those behind a file's first unreadable one
+            cannot be; nothing was written.
 
     Cost: one Spark job; what is not repeatable is kept in memory, or on local disk where there is too much of it.
     """
@@ -185,8 +186,7 @@ def staged(log: TopicLog, request: Request, now: int, *, listed: int = 20, rules
     if rules is None:
         return _batch(rows, _without_problems(rows, groups, positions, request, listed))
     whole = not rules.quarantine or bool(conditional and checked)
-    if whole:
-        _without_problems(rows, groups, positions, request, listed)
+    _without_problems(rows, groups, positions, request, listed, of_files=not whole)
     found = screening.screening(rules, rows, groups, positions)
     if left is not None:
         rows = judged(rows.drop(BROKEN), log.types, left, now, unless="problem")
@@ -211,17 +211,28 @@ def _problem(rules: RowRules) -> Column:
     return F.coalesce("problem", F.when(rules.kept_out(), F.concat(F.lit("GATE_FAILED\tbreaks "), names)))
 
 
-def _without_problems(rows: DataFrame, groups: list[Row], positions: Any, request: Request, listed: int) -> list[Row]:
-    """The groups of a request, or the refusal of what is wrong in it."""
+def _without_problems(
+    rows: DataFrame, groups: list[Row], positions: Any, request: Request, listed: int, *, of_files: bool = False
+) -> list[Row]:
+    """The groups of a request, or the refusal of what is wrong in it; ``of_files``: of what hides the rest of a file alone, for other records that are
+    wrong are put aside."""
     from pyspark.sql import functions as F
 
-    wrong = sum(row["problems"] for row in groups)
+    wrong = sum(row["of_files" if of_files else "problems"] for row in groups)
     if wrong:
-        problems = rows.filter(F.col("problem").isNotNull())
+        problems = rows.filter(_of_file() if of_files else F.col("problem").isNotNull())
         raise refused(
-            problems, positions, wrong, listed=listed, text_files=request.text_files, numbered=request.numbered, offsets=request.offsets
-        )
+            problems, positions, wrong, listed=listed, text_files=request.text_files, numbered=request.numbered, offsets=request.offsets,
+            remedy=" The rest of that file was not read and cannot be put aside: mend the file, or leave it out." if of_files else "",
+        )  # fmt: skip
     return groups
+
+
+def _of_file() -> Column:
+    """Whether what is wrong with a record hides those behind it."""
+    from pyspark.sql import functions as F
+
+    return F.col("problem").startswith(f"{REST_OF_FILE}\t")
 
 
 def summed(rows: DataFrame, now: int) -> Batch:
@@ -248,6 +259,7 @@ def _groups(rows: DataFrame, now: int, rules: RowRules | None = None) -> list[Ro
             F.min_by(F.unix_millis("timestamp") == -1, order).alias("undated"),
             F.max(F.when(good, time_ms)).alias("largest_ms"),
             F.count("problem").alias("problems"),
+            F.count_if(_of_file()).alias("of_files"),
             F.count_if(F.col("expected_offset") > UNCONDITIONAL).alias("conditional"),
             F.count_if(F.col("expected_offset") < UNCONDITIONAL).alias("below"),
             *([] if rules is None else screening.figures(rules)),

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from lakelog.errors import Invalid, InvalidRecords, InvalidRequest
 from tests.conftest import Answer
+from tests.quality.folders import rows, write
 from tests.strategies import few
 from tests.tables import versions
 
@@ -117,6 +118,24 @@ def test_a_file_that_names_other_columns_than_the_first_is_refused(text: Topic, 
     _refused(text, [one, other], "b.csv", "line 1", "names the columns value, key")
 
 
+def test_where_records_are_put_aside_lines_are_kept_and_what_hides_others_refuses_the_file(house: Lake, tmp_path: Path) -> None:
+    suites = write(tmp_path / "suites", "sifted", append=[rows("any", "true")])
+    config = {"quality.suites": suites, "quality.on.failure": "quarantine"}
+    topic = house.create_topic("sifted", key="STRING", value="STRING", config=config)
+    one = _file(tmp_path / "a.csv", b"key,value\nk1,v1\nk2,v2,and more\nk3,caf\xe9\nk4,v4\n")
+    for content, *words in (
+        (WRONG["text behind a closing quote"][0], "line 5", "doubled"), (WRONG["a quote that is not closed"][0], "line 4", "not closed"),
+        ("value,key\n1,a\n", "line 1", "names the columns value, key"),
+    ):  # fmt: skip
+        error = _refused(topic, [one, _file(tmp_path / "b.csv", content)], "b.csv", *words, "mend the file, or leave it out")
+        assert (error.count, len(error.problems), error.name) == (1, 1, "INVALID_RECORD")
+    done = topic.append(one)
+    assert (done.records, done.quarantined) == (2, 2)
+    assert [row["key"] for row in topic.read().collect()] == ["k1", "k4"]
+    aside = {row["raw"]: row["reason"] for row in topic.quarantined().collect()}
+    assert set(aside) == {"k2,v2,and more", '{"hex": "' + b"k3,caf\xe9".hex() + '"}'}, aside
+
+
 def test_delimiter_encoding_and_names_are_as_stated_or_a_hint_is_given(text: Topic, tmp_path: Path) -> None:
     semicolons = _file(tmp_path / "a.csv", "key;value\né;1\n".encode("cp1252"))
     assert _appended(text, semicolons, delimiter=";", encoding="cp1252") == [("é", "1", False)]
@@ -176,7 +195,7 @@ def test_what_runs_within_sparks_tasks_needs_no_package_there(tmp_path: Path) ->
     program = (
         "import sys, types, pickle; sys.modules['lakelog'] = None\n"
         "batches, stream = pickle.load(open(sys.argv[1], 'rb'))\n"
-        "how = types.SimpleNamespace(delimiter=',', encoding='utf-8', codec='utf-8-sig', null='')\n"
+        "how = types.SimpleNamespace(delimiter=',', encoding='utf-8', codec='utf-8-sig', octets='utf-8', errors='surrogateescape', null='')\n"
         "print([b.to_pylist() for b in batches('s', stream('file:' + sys.argv[2], None), names=['k', 'v'], of='', options=how)])"
     )
     done = subprocess.run([sys.executable, "-c", program, tmp_path / "f", tmp_path / "a.csv"], capture_output=True, text=True, check=False)

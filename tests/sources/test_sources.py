@@ -17,6 +17,8 @@ from lakelog.sources import directory
 from lakelog.sources.append import append_from
 from lakelog.sources.configured import DirectorySource, of_name, parsed
 from tests.conftest import Clock
+from tests.quality.folders import rows
+from tests.quality.folders import write as suite
 
 DAY = 86_400_000
 
@@ -77,6 +79,22 @@ def test_a_file_is_taken_once_for_good(lake: Lake, clock: Clock, inbox: Path) ->
     assert (third.files, third.records, third.known, third.offsets) == (0, 0, 4, {})
     assert topic.ends() == {0: 7}
     assert topic.verify().problems == []
+
+
+@pytest.mark.long
+def test_a_file_whose_rest_cannot_be_read_is_not_taken_where_records_are_put_aside(lake: Lake, inbox: Path) -> None:
+    suites = suite(inbox.parent / "suites", "orders", append=[rows("any", "true")])
+    config = {"quality.suites": suites, "quality.on.failure": "quarantine"}
+    topic, source = lake.create_topic("orders", key="STRING", value="STRING", config=config), DirectorySource(str(inbox))
+    (inbox / "a.csv").write_text("key,value\na1,x\na2,x,y\n")
+    (inbox / "b.csv").write_text('key,value\nb1,"x" y\nb2,x\n')
+    with pytest.raises(InvalidRecords, match=r"b\.csv, line 2: is not CSV.*mend the file, or leave it out") as wrong:
+        append_from(topic, [source])
+    assert "taken" in wrong.value.details
+    assert (keys(topic), [row["raw"] for row in topic.quarantined().collect()]) == (["a1"], ["a2,x,y"])
+    (inbox / "b.csv").write_text('key,value\nb1,"x y"\nb2,x\n')
+    done = append_from(topic, [source])[0]
+    assert (names(done), done.known, keys(topic)) == ([["b.csv"]], 1, ["a1", "b1", "b2"])
 
 
 @pytest.mark.long
