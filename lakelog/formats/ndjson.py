@@ -69,7 +69,7 @@ def from_lines(lines: DataFrame, types: Types, *, raw: bool = False) -> DataFram
     problem = problem.when(
         F.col("json").isNull() & F.try_parse_json("text").isNotNull(), "has text behind its object: NDJSON has one record a line"
     )
-    problem = problem.when(F.col("json").isNull(), "is not a line of JSON").when(F.col("fields").isNull(), "is not a JSON object")
+    problem = problem.when(F.col("json").isNull(), no_json(F.col("text"))).when(F.col("fields").isNull(), "is not a JSON object")
     problem = problem.when(lone_surrogate(F.col("text")), "has half of a surrogate pair (\\ud800 to \\udfff), which is no text")
     problem = problem.when(
         F.size(unknown) > 0,
@@ -92,11 +92,38 @@ def is_whole(halves: Column) -> Column:
     return (F.size(halves) == 2) & F.map_contains_key(halves, END)
 
 
+def no_json(text: Column) -> Column:
+    """What is said of a line that is no JSON: the cause where it is a mark that no line begins with, or a name that stands twice in an object."""
+    from pyspark.sql import functions as F
+
+    says = F.when(text.startswith("\ufeff"), "begins with a byte order mark, and NDJSON has none: save the file as UTF-8 without it")
+    for where, json in (
+        ("", text),
+        (" in its key", F.get_json_object(text, "$.key")),
+        (" in its value", F.get_json_object(text, "$.value")),
+    ):
+        again = _named_twice(F.json_object_keys(json))
+        says = says.when(again.isNotNull(), F.concat(F.lit("names "), again, F.lit(f" twice{where}")))
+    return says.otherwise("is not a line of JSON")
+
+
+def _named_twice(names: Column) -> Column:
+    """The first name that stands in a list a second time."""
+    from pyspark.sql import functions as F
+
+    def again(every: Column) -> Column:
+        return F.try_element_at(F.filter(every, lambda name, at: F.array_position(every, name) <= at), F.lit(1))
+
+    # As an element of an array: the list is made once, not once for each of its names.
+    return F.get(F.transform(F.array(names), again), 0)
+
+
 def lone_surrogate(text: Column) -> Column:
     """Whether there is half of a surrogate pair among the escapes of a line of JSON; Spark's parser makes a question mark of it."""
     from pyspark.sql import functions as F
 
-    escapes = F.regexp_replace(text, r"\\\\", "")
+    # Something stays in the place of an escaped backslash, or what stands on its two sides would look like one pair.
+    escapes = F.regexp_replace(text, r"\\\\", "_")
     alone = F.regexp_replace(escapes, r"(?i)\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}", "").rlike(r"(?i)\\ud[89a-f][0-9a-f]{2}")
     return F.lower(text).contains("\\ud") & alone
 

@@ -18,7 +18,7 @@ def frame(spark: SparkSession, paths: Sequence[str]) -> DataFrame | None:
     A column that only some files have is NULL in the others, as it would be if each were appended by itself.
 
     Raises:
-        InvalidRequest: a column has different types in two files.
+        InvalidRequest: a column has different types in two files, two columns have one name, or there is no file.
 
     Cost: the footer of each file is read.
     """
@@ -31,11 +31,27 @@ def frame(spark: SparkSession, paths: Sequence[str]) -> DataFrame | None:
     except Exception as error:
         if "PARQUET_TYPE_ILLEGAL" in str(error):
             return None
-        if "CANNOT_MERGE" not in str(error):
+        refused = refusal(error, paths)
+        if refused is None:
             raise
+        raise refused from error
+
+
+def refusal(error: Exception, paths: Sequence[str]) -> InvalidRequest | None:
+    """What Spark says of files as it reads their columns, in our words; None where it is something else."""
+    if "CANNOT_MERGE" in str(error):
         says = re.search(r'data types "([^"]*)" and "([^"]*)"', str(error))
-        kinds = f"{says.group(1)} and {says.group(2)}" if says else "different ones"
-        raise different(kinds) from error
+        return different(f"{says.group(1)} and {says.group(2)}" if says else "different ones")
+    if "UNABLE_TO_INFER_SCHEMA" in str(error):
+        return InvalidRequest(f"{', '.join(paths[:3])}: there is no Parquet file. Nothing was written.")
+    if "COLUMN_ALREADY_EXISTS" in str(error):
+        says = re.search(r"The column `(.*)` already exists", str(error))
+        name = f": {says.group(1)}" if says else ""
+        return InvalidRequest(
+            f"{', '.join(paths[:3])}: two columns have one name, or names that differ in case alone{name}. Rename or drop one of them. Nothing was"
+            " written."
+        )
+    return None
 
 
 def different(kinds: str) -> InvalidRequest:

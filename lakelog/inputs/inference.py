@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from lakelog.delta import frames, tables
 from lakelog.errors import InvalidRequest
-from lakelog.formats import arrow, csv
+from lakelog.formats import arrow, csv, parquet
 from lakelog.formats.csv import CsvOptions
 from lakelog.formats.ndjson import FORM
 from lakelog.inputs.sources import FileOptions, file_format, readable
@@ -139,6 +139,9 @@ def _of_files(spark: SparkSession, paths: Sequence[str], how: FileOptions) -> St
             try:
                 return spark.read.parquet(*exact).schema
             except AnalysisException as error:
+                refused = parquet.refusal(error, exact)
+                if refused is not None:
+                    raise refused from error
                 if "PARQUET_TYPE_ILLEGAL" not in str(error):
                     raise
                 return _own(arrow.parquet(spark, exact))

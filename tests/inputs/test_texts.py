@@ -136,6 +136,12 @@ def test_parquet_files_with_other_columns_give_what_each_would_give_alone(lake: 
         topic.append(files("ac"))
     with pytest.raises(InvalidRequest, match="columns of the same types"):
         topic.append(files("ad"))
+    (tmp_path / "none").mkdir()
+    parquet.write_table(pyarrow.table([["a"], ["b"], ["c"]], names=["key", "value", "VALUE"]), tmp_path / "e.parquet")
+    with pytest.raises(InvalidRequest, match="none: there is no Parquet file"):
+        topic.append(str(tmp_path / "none"), format="parquet")
+    with pytest.raises(InvalidRequest, match="two columns have one name, or names that differ in case alone: value"):
+        topic.append(files("e"))
     assert versions(lake.root, "files") == before
     topic.append(files("ab"))
     assert [(row["key"], row["value"], row["tombstone"]) for row in topic.read().collect()] == [("1", "x", False), ("2", "y", True)]

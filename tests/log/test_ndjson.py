@@ -30,6 +30,10 @@ WRONG = {
     b'{"key": "a", "headers": [["\\udc00\\ud800", 1]]}': "half of a surrogate pair",
     b'["a"]': "is not a JSON object",
     b'{"key": "a"': "is not a line of JSON",
+    rb'{"key": "\ud83d\\\ude00"}': "half of a surrogate pair",
+    b'\xef\xbb\xbf{"key": "a"}': "begins with a byte order mark",
+    b'{"key": "a", "value": "1", "key": "b"}': "names key twice",
+    b'{"key": "a", "value": {"x": 1, "y": 2, "x": 3}}': "names x twice in its value",
 }
 RIGHT = {b'{"key": "\\ud83d\\ude42"}': "🙂", b'{"key": "\\\\ud800"}': "\\ud800", b'  {"key": "}{"}\t\r': "}{", b'{"key": "\\u00e9"}': "é"}
 
