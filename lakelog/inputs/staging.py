@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from lakelog.delta import frames, tables
 from lakelog.errors import InvalidRequest
 from lakelog.inputs import screening
-from lakelog.inputs.refusal import file_shown, listing, refused
-from lakelog.inputs.request import REST_OF_FILE, Request
+from lakelog.inputs.groups import grouped, of_file, positions_of, require_each_file_once
+from lakelog.inputs.refusal import listing, refused
+from lakelog.inputs.request import Request
 from lakelog.inputs.screening import Group, Screening
 from lakelog.inputs.sources import ORDER
 from lakelog.model.config import LONG_MAX, TopicConfig
 from lakelog.model.expectations import UNCONDITIONAL
-from lakelog.model.records import any_set, constant, header_octets, instant, looked_up, octets
+from lakelog.model.records import any_set, header_octets, instant, looked_up, octets
 from lakelog.model.row_rules import BROKEN, RowRules, judged
 from lakelog.model.segments import Share
 from lakelog.model.topic_log import TopicLog
@@ -170,19 +171,19 @@ def staged(log: TopicLog, request: Request, now: int, *, listed: int = 20, rules
         rows = judged(rows, log.types, rules, now, unless="problem")
     if not request.repeatable:
         rows = frames.kept(rows)
-    groups = _groups(rows, now, rules)
+    groups = grouped(rows, now, rules)
     conditional = sum(row["conditional"] for row in groups)
     if request.repeatable and not request.held and conditional and checked:
         rows = frames.kept(rows)
-        groups = _groups(rows, now, rules)
+        groups = grouped(rows, now, rules)
     if not request.offsets:
-        _require_each_file_once(groups)
+        require_each_file_once(groups)
     below = sum(row["below"] for row in groups)
     if below and checked:
         raise InvalidRequest(
             f"{below} records expect an offset below -1: an offset is 0 or more, -1 is unconditional. Nothing was written."
         )
-    positions = _positions(groups)
+    positions = positions_of(groups)
     if rules is None:
         return _batch(rows, _without_problems(rows, groups, positions, request, listed))
     whole = not rules.quarantine or bool(conditional and checked)
@@ -220,7 +221,7 @@ def _without_problems(
 
     wrong = sum(row["of_files" if of_files else "problems"] for row in groups)
     if wrong:
-        problems = rows.filter(_of_file() if of_files else F.col("problem").isNotNull())
+        problems = rows.filter(of_file() if of_files else F.col("problem").isNotNull())
         raise refused(
             problems, positions, wrong, listed=listed, text_files=request.text_files, numbered=request.numbered, offsets=request.offsets,
             remedy=" The rest of that file was not read and cannot be put aside: mend the file, or leave it out." if of_files else "",
@@ -228,84 +229,16 @@ def _without_problems(
     return groups
 
 
-def _of_file() -> Column:
-    """Whether what is wrong with a record hides those behind it."""
-    from pyspark.sql import functions as F
-
-    return F.col("problem").startswith(f"{REST_OF_FILE}\t")
-
-
 def summed(rows: DataFrame, now: int) -> Batch:
     """Some rows of a staged request as a batch: their shares, and positions from 0 on. Cost: one Spark job."""
-    return _batch(rows, _groups(rows, now))
-
-
-def _groups(rows: DataFrame, now: int, rules: RowRules | None = None) -> list[Row]:
-    """Figures by file, split, Spark partition and topic partition, in input order; with ``rules`` ``records`` are those that are let in."""
-    from pyspark.sql import functions as F
-
-    time_ms = F.when(F.unix_millis("timestamp") == -1, constant(now, "row_order")).otherwise(F.unix_millis("timestamp"))
-    good = F.lit(True) if rules is None or not rules.quarantine else screening.let_in(rules)
-    order = F.when(good, F.col("row_order"))
-    groups = (
-        rows.groupBy("src", "block", F.shiftright("row_order", 33).alias("task"), "partition")
-        .agg(
-            F.count(order).alias("records"),
-            F.count(F.lit(1)).alias("all"),
-            F.sum(F.when(good, F.col("octets"))).alias("octets"),
-            F.min("row_order").alias("least"),
-            F.max("row_order").alias("greatest"),
-            F.min_by(time_ms, order).alias("first_ms"),
-            F.min_by(F.unix_millis("timestamp") == -1, order).alias("undated"),
-            F.max(F.when(good, time_ms)).alias("largest_ms"),
-            F.count("problem").alias("problems"),
-            F.count_if(_of_file()).alias("of_files"),
-            F.count_if(F.col("expected_offset") > UNCONDITIONAL).alias("conditional"),
-            F.count_if(F.col("expected_offset") < UNCONDITIONAL).alias("below"),
-            *([] if rules is None else screening.figures(rules)),
-        )
-        .collect()
-    )
-    return sorted(groups, key=lambda row: ((row["src"] or "").encode(), row["block"], row["task"], row["least"]))
-
-
-def _require_each_file_once(groups: list[Row]) -> None:
-    """Refuse a file that one task read twice with another in between: which of its rows come first is told by nothing.
-
-    Raises:
-        InvalidRequest: naming it.
-    """
-    spans: dict[Group, tuple[int, int, int]] = {}
-    for row in groups:
-        group = (row["src"], row["block"], row["task"])
-        least, greatest, count = spans.get(group, (row["least"], row["greatest"], 0))
-        spans[group] = (min(least, row["least"]), max(greatest, row["greatest"]), count + row["all"])
-    for (source, _, _), (least, greatest, count) in spans.items():
-        if source is not None and greatest - least + 1 != count:
-            raise InvalidRequest(f"{file_shown(source)}: the file is named more than once. Name each file once. Nothing was written.")
-
-
-def _positions(groups: list[Row], counted: str = "all") -> dict[Group, tuple[int, int, int]]:
-    """(src, block, Spark partition) to (position of its first record in the request, its lowest ``row_order``, position of its last record)."""
-    least: dict[Group, int] = {}
-    sizes: dict[Group, int] = {}
-    for row in groups:
-        group = (row["src"], row["block"], row["task"])
-        least[group] = min(row["least"], least.get(group, row["least"]))
-        sizes[group] = sizes.get(group, 0) + row[counted]
-    positions: dict[Group, tuple[int, int, int]] = {}
-    total = 0
-    for group, size in sizes.items():
-        positions[group] = (total, least[group], total + size - 1)
-        total += size
-    return positions
+    return _batch(rows, grouped(rows, now))
 
 
 def _batch(rows: DataFrame, groups: list[Row], renumbered: Mapping[Group, int] | None = None) -> Batch:
     """Rows as a batch, by their groups; of those that are let in alone with the numbers that they begin with (``renumbered``)."""
     counted = "all" if renumbered is None else "records"
     begin = renumbered or {}
-    bases = [(*group, first - begin.get(group, least), last) for group, (first, least, last) in _positions(groups, counted).items()]
+    bases = [(*group, first - begin.get(group, least), last) for group, (first, least, last) in positions_of(groups, counted).items()]
     shares: dict[int, Share] = {}
     for row in groups:
         if not row[counted]:

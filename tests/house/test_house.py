@@ -45,7 +45,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "rows", "notes", "inspection", "batch_rows", "tail", "tokens", "ledger", "conditions", "guard", "state", "withdrawn", "cut", "terms", "bronze",
         "extent", "append", "bulk",
     ),
-    "inputs": ("request", "plans", "sources", "kafka", "inference", "refusal", "screening", "staging", "identity", "directory", "keys"),
+    "inputs": ("request", "plans", "sources", "kafka", "inference", "refusal", "screening", "groups", "staging", "identity", "directory", "keys"),
     "formats": ("texts", "files", "csv", "parquet", "arrow", "values", "variant", "ndjson", "fitting", "avro", "decoding"),
     "delta": (
         "prerequisites", "class_archive", "session", "stopping", "kafka", "errors", "location", "object_store", "lock", "statement",
@@ -67,7 +67,7 @@ PLACE = {
 # Where rows come to the driver: bounded metadata behind the doors, and the printing of results.
 COLLECTORS = (
     "inputs.plans", "delta.frames", "delta.tables", "delta.past", "delta.commits", "delta.filesystem", "delta.table_properties",
-    "inputs.refusal", "inputs.screening", "inputs.staging",
+    "inputs.groups", "inputs.refusal", "inputs.screening", "inputs.staging",
     "log.tail", "log.tokens", "log.ledger", "log.withdrawn", "log.conditions", "log.inspection", "log.batch_rows", "log.bronze", "log.bulk",
     "latest.compare", "latest.fill", "latest.control_rows", "latest.upsert", "latest.status", "latest.recompute", "operations.missing",
     "operations.truncate", "cleaning.checkpoint", "cleaning.segments", "cleaning.winners", "cleaning.dropping", "cleaning.explain",
