@@ -215,8 +215,11 @@ BY_HAND: dict[str, tuple[Callable[[Path], None], str]] = {
 }  # fmt: skip
 
 
-def test_a_log_restored_by_hand_to_a_time_is_judged_by_its_rows(lake: Path, cli: Cli) -> None:
-    """That RESTORE took back nothing that gave offsets, but a DELETE of before stands."""
+LEFT = r"another writer changed the log: version \d+ of .* by delta-rs.*A RESTORE to a time came after it, and may have left it\."
+
+
+def test_what_a_log_restored_by_hand_to_a_time_may_have_left_is_named(lake: Path, cli: Cli) -> None:
+    """That RESTORE took back nothing that gave offsets, but a DELETE of before stands, and no time hides it."""
     bronze = lake / "orders" / "bronze"
     restored_to_now(bronze)
     assert Lake(str(lake)).topic("orders").ends() == {0: 3, 1: 2}
@@ -224,7 +227,7 @@ def test_a_log_restored_by_hand_to_a_time_is_judged_by_its_rows(lake: Path, cli:
     restored_to_now(bronze)
     for command in ("status", "read", "lag"):
         answer = cli(f"--root {lake} {command} orders{' --offset 0' if command == 'read' else ''} --engine native")
-        assert (answer.code, "the log was restored by hand" in answer.err) == (70, True), (command, answer)
+        assert answer.code == 70 and re.search(LEFT, answer.err), (command, answer)
 
 
 @pytest.mark.long
@@ -239,7 +242,7 @@ def test_what_is_wrong_with_a_log_is_told_as_through_spark(root: str, tmp_path: 
         restored_to_now(copy / "orders" / "bronze")
         for one in (Lake(str(copy)), Lake(spark, str(copy))):
             if wrong:
-                with pytest.raises(Damaged, match="restored by hand"):
+                with pytest.raises(Damaged, match=LEFT):
                     one.topic("orders").ends()
             else:
                 assert one.topic("orders").ends() == {0: 3, 1: 2}
