@@ -51,7 +51,7 @@ class CsvOptions:
                 f"delimiter={self.delimiter!r}: it is one character, for example ';', and neither a quote nor a line break."
             )
         if not isinstance(self.null, (str, type(None))):
-            raise InvalidRequest(f"null={self.null!r}: it is the text that means NULL, or None.")
+            raise InvalidRequest(f"null is the text that means NULL; {self.null!r} is none.")
         try:
             # As files are read; codecs that do not make text of octets, or not piece by piece, fail here.
             written = SAMPLE.encode(self.encoding)

@@ -17,7 +17,7 @@ RECORD = {"key": "a", "value": "1"}
 
 def test_arguments_of_a_wrong_type_are_refused_by_name(lake: Lake, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("key,value\na,1\n")
-    file = str(tmp_path / "a.csv")
+    table = str(tmp_path / "a.csv")
     orders: Any = lake.create_topic("orders", key="STRING", value="STRING")
     orders.append(RECORD)
     orders.merge()
@@ -70,10 +70,10 @@ def test_arguments_of_a_wrong_type_are_refused_by_name(lake: Lake, tmp_path: Pat
         ],
         (lambda: orders.load(file, identity="x", problems=0), InvalidRequest, r"^problems=0: it is a whole number, at least 1\.$"),
         (lambda: orders.append(stream), InvalidRequest, r"^append takes no streaming frame: append each batch of it, in foreachBatch"),
-        (lambda: orders.append(file, format=5), InvalidRequest, r"^There is no file format 5\."),
-        (lambda: orders.append(file, encoding=None), InvalidRequest, r"^encoding=None: there is no such encoding of text"),
-        (lambda: orders.append(file, delimiter=None), InvalidRequest, r"^delimiter=None: it is one character"),
-        (lambda: orders.append(file, null=0), InvalidRequest, r"^null=0: it is the text that means NULL"),
+        (lambda: orders.append(table, format=5), InvalidRequest, r"^There is no file format 5\."),
+        (lambda: orders.append(table, encoding=None), InvalidRequest, r"^encoding=None: there is no such encoding of text"),
+        (lambda: orders.append(table, delimiter=None), InvalidRequest, r"^delimiter=None: it is one character"),
+        (lambda: orders.append(table, null=0), InvalidRequest, r"^null is the text that means NULL; 0 is none\.$"),
         (lambda: orders.merge(max_records=0), InvalidRequest, r"^max_records=0: it is a whole number, at least 1\.$"),
         (lambda: orders.merge(max_records="9"), InvalidRequest, r"^max_records='9': it is a whole number, at least 1\.$"),
         (lambda: orders.snapshot(2026), InvalidRequest, r"^2026 is no name of a snapshot"),
