@@ -260,7 +260,7 @@ def batch(rows: list[tuple[Any, ...]], options: SimpleNamespace) -> pyarrow.Reco
     except UnicodeEncodeError:
         says = f"is not {options.encoding} text: name the encoding (encoding='cp1252', for example)"
         for index, (src, line, problem, rest, raw, *fields) in enumerate(rows):
-            if any("\udc80" <= sign <= "\udcff" for text in (problem, *fields) if text for sign in text):
+            if any(holds_octets(text) for text in (problem, *fields) if text):
                 rows[index] = (src, line, says, rest, raw, *[None] * len(fields))
         return made()
 
@@ -268,6 +268,11 @@ def batch(rows: list[tuple[Any, ...]], options: SimpleNamespace) -> pyarrow.Reco
 def as_read(raw: str, options: SimpleNamespace) -> str | None:
     """A record's lines without the end of the last; where they are no text, their octets: ``{"hex": "…"}``."""
     lines = raw.removesuffix("\n").removesuffix("\r")
-    if lines.isascii() or not any("\udc80" <= sign <= "\udcff" for sign in lines):
+    if not holds_octets(lines):
         return lines or None
     return f'{{"hex": "{lines.encode(options.octets, "surrogateescape").hex()}"}}'
+
+
+def holds_octets(text: str) -> bool:
+    """Whether there are octets in a text that are none in its encoding: read as lone surrogates."""
+    return not text.isascii() and any("\udc80" <= sign <= "\udcff" for sign in text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lakelog.errors import InvalidRequest
@@ -53,20 +54,21 @@ def of_file() -> Column:
     return F.col("problem").startswith(f"{REST_OF_FILE}\t")
 
 
-def require_each_file_once(groups: list[Row]) -> None:
+def require_each_file_once(groups: list[Row], positions: Mapping[Group, tuple[int, int, int]]) -> None:
     """Refuse a file that one task read twice with another in between: which of its rows come first is told by nothing.
+
+    Args:
+        groups: of `grouped`.
+        positions: of `positions_of`.
 
     Raises:
         InvalidRequest: naming it.
     """
-    spans: dict[Group, tuple[int, int, int]] = {}
     for row in groups:
-        group = (row["src"], row["block"], row["task"])
-        least, greatest, count = spans.get(group, (row["least"], row["greatest"], 0))
-        spans[group] = (min(least, row["least"]), max(greatest, row["greatest"]), count + row["all"])
-    for (source, _, _), (least, greatest, count) in spans.items():
-        if source is not None and greatest - least + 1 != count:
-            raise InvalidRequest(f"{file_shown(source)}: the file is named more than once. Name each file once. Nothing was written.")
+        first, least, last = positions[(row["src"], row["block"], row["task"])]
+        # Rows of another file stand between those of this one.
+        if row["src"] is not None and row["greatest"] - least > last - first:
+            raise InvalidRequest(f"{file_shown(row['src'])}: the file is named more than once. Name each file once. Nothing was written.")
 
 
 def positions_of(groups: list[Row], counted: str = "all") -> dict[Group, tuple[int, int, int]]:

@@ -176,14 +176,14 @@ def staged(log: TopicLog, request: Request, now: int, *, listed: int = 20, rules
     if request.repeatable and not request.held and conditional and checked:
         rows = frames.kept(rows)
         groups = grouped(rows, now, rules)
+    positions = positions_of(groups)
     if not request.offsets:
-        require_each_file_once(groups)
+        require_each_file_once(groups, positions)
     below = sum(row["below"] for row in groups)
     if below and checked:
         raise InvalidRequest(
             f"{below} records expect an offset below -1: an offset is 0 or more, -1 is unconditional. Nothing was written."
         )
-    positions = positions_of(groups)
     if rules is None:
         return _batch(rows, _without_problems(rows, groups, positions, request, listed))
     whole = not rules.quarantine or bool(conditional and checked)

@@ -18,7 +18,7 @@ from lakelog.delta import past, tables
 from lakelog.delta.commits import sign_of
 from lakelog.errors import Damaged, NotFound
 from lakelog.latest.control_rows import control_rows, control_rows_of, hashed
-from lakelog.log.notes import HARMLESS, is_restore
+from lakelog.log.notes import is_harmless, is_restore
 from lakelog.model.names import TableRef
 from lakelog.model.ordering import OrderingRule
 from lakelog.model.snapshot_id import SnapshotId
@@ -244,9 +244,8 @@ def _brought_back(rows: Sequence[Row], marks: Mapping[int, Mark]) -> bool:
 
 def _is_foreign(row: Row) -> bool:
     """Whether a commit on silver may have changed rows and is not lakelog's, which signs all of its own (`commits.signed`)."""
-    operation, sign = str(row["operation"]).upper(), sign_of(row) or ""
-    harmless = operation.startswith(HARMLESS) and "REPLACE" not in operation
-    return row["version"] != 0 and not harmless and not ('"commit"' in sign or '"lakelog' in sign)
+    sign = sign_of(row) or ""
+    return row["version"] != 0 and not is_harmless(row) and not ('"commit"' in sign or '"lakelog' in sign)
 
 
 def noted_progress(newest: Row) -> Progress | None:

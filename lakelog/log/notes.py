@@ -124,9 +124,14 @@ def standing(rows: Sequence[Row], *, surely: bool = False) -> list[Row]:
     return found
 
 
+def is_harmless(row: Row) -> bool:
+    """Whether a commit changes no record, by the name of its operation (`HARMLESS`)."""
+    return str(row["operation"]).upper().startswith(HARMLESS)
+
+
 def is_foreign(row: Row) -> bool:
     """Whether a commit may have changed records and is not lakelog's; a RESTORE is judged by what it took back (`lost_appends`)."""
-    return row["version"] != 0 and not noted(row) and not is_restore(row) and not str(row["operation"]).upper().startswith(HARMLESS)
+    return row["version"] != 0 and not noted(row) and not is_restore(row) and not is_harmless(row)
 
 
 def foreign_commits(rows: Sequence[Row]) -> list[Row]:

@@ -14,7 +14,7 @@ from lakelog.delta import past, tables
 from lakelog.errors import LakelogError, NotFound, Refused
 from lakelog.log import ledger
 from lakelog.log.ledger import Entry, SourceToken
-from lakelog.log.notes import HARMLESS, describe_commit
+from lakelog.log.notes import describe_commit, is_harmless
 from lakelog.log.tail import log_end
 from lakelog.running_results import Taken, TakenBatch
 from lakelog.sources.configured import TableSource
@@ -88,7 +88,7 @@ def look(topic: Topic, source: TableSource) -> Position:
 def _adds(topic: str, source: TableSource, row: Row) -> bool:
     """Whether a commit added rows; one that may have changed or removed some is refused."""
     operation, how = str(row["operation"]).upper(), row["operationParameters"] or {}
-    if operation.startswith(HARMLESS):
+    if is_harmless(row):
         return False
     if operation.startswith("CREATE TABLE") and "SELECT" not in operation:
         return False
