@@ -28,6 +28,20 @@ def values(topic: Topic) -> list[int]:
     return sorted(int(row["value"]) for row in topic.read().collect())
 
 
+def numbered(folder: Path, count: int) -> str:
+    """A file of so many records."""
+    file = folder / "long.ndjson"
+    file.write_text("".join(json.dumps({"key": f"k{index}", "value": str(index)}) + "\n" for index in range(count)))
+    return str(file)
+
+
+def take_snapshot(lake: Lake) -> None:
+    """As somebody else takes it, beside a load."""
+    other = lake.topic("t")
+    other.merge()
+    other.snapshot("first")
+
+
 def while_staging(monkeypatch: pytest.MonkeyPatch, what: Callable[[], Any]) -> None:
     """Do something once, while the next append reads its records."""
     staged = staging.staged
@@ -42,20 +56,17 @@ def while_staging(monkeypatch: pytest.MonkeyPatch, what: Callable[[], Any]) -> N
 
 @pytest.mark.long
 def test_a_restore_leaves_the_tokens_of_a_loads_chunks_whose_records_stay(lake: Lake, topic: Topic, tmp_path: Path) -> None:
-    file = tmp_path / "long.ndjson"
-    file.write_text("".join(json.dumps({"key": f"k{index}", "value": str(index)}) + "\n" for index in range(30)))
+    file = numbered(tmp_path, 30)
 
     def tell(done: int, total: int) -> None:
         if done == 10:
-            other = lake.topic("t")
-            other.merge()
-            other.snapshot("first")
+            take_snapshot(lake)
 
-    topic.load(str(file), identity="long", chunk=10, tell=tell)
+    topic.load(file, identity="long", chunk=10, tell=tell)
     topic.restore("first")
     assert topic.ends() == {0: 10}
 
-    again = topic.load(str(file), identity="long", chunk=10)
+    again = topic.load(file, identity="long", chunk=10)
 
     assert (again.found, again.chunks, again.offsets, values(topic)) == (1, 3, {0: (0, 30)}, list(range(30)))
 
@@ -65,24 +76,21 @@ def test_a_load_does_not_go_on_behind_chunks_that_a_restore_takes_away(
     lake: Lake, topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The restore comes after the load has looked for its chunks, and before it writes the next one."""
-    file = tmp_path / "long.ndjson"
-    file.write_text("".join(json.dumps({"key": f"k{index}", "value": str(index)}) + "\n" for index in range(6)))
+    file = numbered(tmp_path, 6)
 
     def tell(done: int, total: int) -> None:
         if done == 2:
-            other = lake.topic("t")
-            other.merge()
-            other.snapshot("first")
+            take_snapshot(lake)
         if done == 4:
             raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        topic.load(str(file), identity="long", chunk=2, tell=tell)
+        topic.load(file, identity="long", chunk=2, tell=tell)
     with monkeypatch.context() as patch, pytest.raises(FencedEpoch, match="the log was restored while the load ran: epoch 1 instead of 0"):
         late(patch, bulk, "_part", lambda: lake.topic("t").restore("first"))
-        topic.load(str(file), identity="long", chunk=2)
+        topic.load(file, identity="long", chunk=2)
     assert values(topic) == [0, 1]
-    assert (topic.load(str(file), identity="long", chunk=2).found, values(topic)) == (1, list(range(6)))
+    assert (topic.load(file, identity="long", chunk=2).found, values(topic)) == (1, list(range(6)))
 
 
 def test_a_token_that_is_written_while_the_repeat_is_read_answers_before_the_expected_offset(
@@ -101,14 +109,13 @@ def test_a_token_that_is_written_while_the_repeat_is_read_answers_before_the_exp
 
 
 def test_two_processes_at_one_bulk_load_share_it(lake: Lake, topic: Topic, tmp_path: Path) -> None:
-    file = tmp_path / "long.ndjson"
-    file.write_text("".join(json.dumps({"key": f"k{index}", "value": str(index)}) + "\n" for index in range(3)))
+    file = numbered(tmp_path, 3)
 
     def beside(done: int, total: int) -> None:
         if done == 1:
-            lake.topic("t").load(str(file), identity="long", chunk=1)
+            lake.topic("t").load(file, identity="long", chunk=1)
 
-    loaded = topic.load(str(file), identity="long", chunk=1, tell=beside)
+    loaded = topic.load(file, identity="long", chunk=1, tell=beside)
 
     assert (loaded.found, loaded.chunks, loaded.offsets, values(topic)) == (0, 3, {0: (0, 3)}, [0, 1, 2])
 
@@ -136,8 +143,8 @@ def test_a_token_answers_although_the_log_was_restored_behind_it_meanwhile(
 def test_a_token_may_be_called_as_a_load_is(topic: Topic, tmp_path: Path) -> None:
     file = tmp_path / "x.ndjson"
     file.write_text(json.dumps({"key": "a", "value": "1"}) + "\n", encoding="utf-8")
-    topic.load(file, identity="orders")
+    topic.load(str(file), identity="orders")
     assert topic.append([{"key": "b", "value": "2"}], token="orders").offsets == {0: (1, 2)}
     assert topic.append([{"key": "b", "value": "2"}], token="orders").repeated
-    assert topic.load(file, identity="orders").found == 1
+    assert topic.load(str(file), identity="orders").found == 1
     assert values(topic) == [1, 2]

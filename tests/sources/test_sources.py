@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from lakelog import InvalidConfig, InvalidRecords, Lake, NotFound, Refused, Topic
+from lakelog import InvalidRecords, Lake, NotFound, Refused, Topic
 from lakelog.inputs.directory import listed
 from lakelog.running_results import Taken
 from lakelog.sources import directory
 from lakelog.sources.append import append_from
-from lakelog.sources.configured import DirectorySource, of_name, parsed
+from lakelog.sources.configured import DirectorySource
 from tests.conftest import Clock
 from tests.quality.folders import rows
 from tests.quality.folders import write as suite
@@ -276,36 +276,6 @@ def test_two_at_once_take_each_file_once(lake: Lake, inbox: Path, monkeypatch: p
     mine = append_from(topic, [source])[0]
     assert (names(mine), mine.known) == ([["c.ndjson"]], 2)
     assert keys(topic) == ["a", "b", "c"]
-
-
-@pytest.mark.parametrize(
-    ("said", "problem"),
-    [
-        ("./in", "must be a list"),
-        ([3], r"s\[0\] must be a directory"),
-        ([{"directry": "./in"}], r"no setting directry\. Did you mean directory\?"),
-        ([{"directory": "./in", "recursive": "yes"}], r"recursive must be true or false"),
-        ([{"directory": ""}], "directory must be text"),
-        ([{"name": "a"}], "needs either a directory or a table"),
-        (["./in", "in/"], "two sources are the directory /here/in"),
-        (["./in", "file:///here/in"], "two sources are the directory /here/in"),
-        (["file:/here/in/", "file:///here/in"], "two sources are the directory /here/in"),
-        ([{"table": "./raw"}, {"table": "file:///here/raw/"}], "two sources are the table /here/raw"),
-    ],
-)
-def test_sources_that_are_not_understood(said: object, problem: str) -> None:
-    with pytest.raises(InvalidConfig, match=problem):
-        parsed(said, where="s", folder="/here")
-
-
-def test_sources_as_they_are_written() -> None:
-    found = parsed(["in", {"directory": "s3://bucket/in/", "name": "shop", "null": ""}], where="s", folder="/here")
-    assert found == (DirectorySource("/here/in"), DirectorySource("s3://bucket/in", name="shop", null=""))
-    assert [one.identity for one in found] == ["directory /here/in", "directory shop"]
-    for written in ("in", "/here/in/", "file:/here/in", "file:///here/in"):
-        assert of_name(written, found, "/here") == found[:1]
-    ledger = parsed(["file:///here/in", "//here/in", "s3a://b/in"], where="s", folder="/")
-    assert [one.identity for one in ledger] == ["directory /here/in", "directory //here/in", "directory s3a://b/in"]
 
 
 @pytest.mark.long
