@@ -30,8 +30,9 @@ def test_a_cleaner_beside_two_writers_and_a_merger_loses_nothing(lake: Lake) -> 
     config = {"segment.bytes": 60, "compaction.strategy": "offset"}
     topic = lake.create_topic("t", key="STRING", value="STRING", config=config)
     common = {"root": lake.root, "topic": "t"}
+    appends = 4
     plans: list[dict[str, Any]] = [
-        {**common, "name": f"w{index}", "mode": "plain", "count": 6, "keys": 2, "pause": 1} for index in range(2)
+        {**common, "name": f"w{index}", "mode": "plain", "count": appends, "keys": 2, "pause": 1} for index in range(2)
     ]
     plans += [{**common, "name": "merger", "mode": "merge", "count": 2, "moving": True}]
     plans += [{**common, "name": "cleaner", "mode": "clean", "count": 2, "moving": True}]
@@ -41,10 +42,12 @@ def test_a_cleaner_beside_two_writers_and_a_merger_loses_nothing(lake: Lake) -> 
     assert sum(line.get("cleaned", 0) for line in cleans) > 0 and {code for line in cleans for code in line["stopped"]} <= {
         Conflict.exit_code
     }
-    appends = sorted((line["offsets"], name, line["append"]) for name, told in lines.items() for line in told if "append" in line)
-    assert [offsets for offsets, _, _ in appends] == [[3 * place, 3 * place + 3] for place in range(12)], "each stands where it was told"
+    written = sorted((line["offsets"], name, line["append"]) for name, told in lines.items() for line in told if "append" in line)
+    assert [offsets for offsets, _, _ in written] == [[3 * place, 3 * place + 3] for place in range(2 * appends)], (
+        "each stands where it was told"
+    )
     model = Model(Rule())
-    for _, name, number in appends:
+    for _, name, number in written:
         records = [(f"{name}-{number % 2}-{index}", f"{number:010}") for index in range(3)]
         model.append({0: [Record(key.encode(), value.encode(), 0) for key, value in records]})
     wanted = {key.decode(): (offset, record.value.decode()) for (_, key), (offset, record) in model.latest().items()}
@@ -53,7 +56,7 @@ def test_a_cleaner_beside_two_writers_and_a_merger_loses_nothing(lake: Lake) -> 
     assert {row["key"]: (row["_offset"], row["value"]) for row in topic.latest().collect() if row["key"] != "end"} == wanted
     active = log_end(topic.log).tails[0].active
     log = {row["offset"]: (row["key"], row["value"]) for row in topic.read().select("offset", "key", "value").collect()}
-    told = {offset: (one.key.decode(), one.value.decode()) for offset, one in enumerate(model.log[0])} | {36: ("end", "active")}
+    told = {offset: (one.key.decode(), one.value.decode()) for offset, one in enumerate(model.log[0])} | {6 * appends: ("end", "active")}
     winners = {offset for offset, _ in wanted.values()}
     assert log == {offset: one for offset, one in told.items() if offset in winners or offset >= active}
     assert topic.verify().problems == []

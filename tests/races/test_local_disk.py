@@ -63,7 +63,7 @@ def test_commits_whose_renames_meet_have_one_winner_each(lake: Lake, tmp_path: P
 
 def test_appends_of_several_processes_to_one_partition_queue_up(lake: Lake) -> None:
     """None fails at another's commit and starts over: each is written at its first try."""
-    writers, appends = 4, 8
+    writers, appends = 3, 5
     topic = lake.create_topic("t", key="STRING", value="STRING")
     plans = [{"root": lake.root, "topic": "t", "name": f"w{index}", "mode": "plain", "count": appends} for index in range(writers)]
     began = time.monotonic()
