@@ -27,8 +27,21 @@ key, the winner under the topic's *ordering rule*. The folders are the architect
     model/        values and Spark expressions without I/O: records, ordering, config, expected offsets, segments, names
     results.py    what verbs return (reader_results.py and so on: of that wing); errors.py: what they raise; arguments.py: what they take
 
-Each wing's ``__init__`` says which way data takes through its files. Where a change goes:
+Each of these folders is a *wing*; its ``__init__`` says which way data takes through its files. There are two *lanes* to the same tables: Spark, and
+``native/``, which decides by the same values and reads files by itself. A *look* is a read of what a table, its commits or its settings are now; a
+verb's docstring counts its looks because each is a trip to the store. An *intent* is a state row in the log that says what an operation is about to
+do. Expected offsets, the conditions of an append (KIP-27), are ``model/expectations.py``; expectations of data, Great Expectations' and lakelog's
+own, are ``quality/``. Where a change goes:
 
+- a new setting is a line of ``SETTINGS`` in ``model/config.py``, with Kafka's name where Kafka has one, and of the README's table; what its value
+  means is decided in the wing that uses it;
+- a new verb on a topic is a method of ``topic.py`` or of the class it inherits it from (the list above), its work is in a wing, what it returns in
+  the wing's results; its command in the file of ``cli/`` that has its kind, registered there, with an example in its help, which a test runs; a
+  verb for schedulers in ``job/verbs.py`` too;
+- a new operation on several tables is a file of ``operations/``, the name of its intent in ``model/log_state.py``, and its branch in
+  ``operations/intents.py``, by which another writer finishes it;
+- a new error is a ``name`` of the class in ``errors.py`` whose exit code says what its caller does next; a class of its own, with an exit code and
+  a line in the README's table, only where a caller would act differently;
 - a new header encoding is an expression in ``model/ordering.py`` and a value of ``compaction.header.encoding`` in ``model/config.py``;
 - a new source format is a reader in ``formats/`` that ``inputs/sources.py`` makes a request with, and ``inputs/inference.py`` takes types from;
 - a new status figure is a field of ``status_results.TopicStatus`` computed in ``latest/status.py`` (``status_of``, for both lanes), printed by
