@@ -46,7 +46,7 @@ def found(log: TopicLog) -> list[Row] | Unread | None:
 
 def rebuild(
     log: TopicLog, starts: Mapping[int, int], places: Mapping[int, LogPlace], known: list[Row] | Unread | None, *, bronze_version: int,
-    now: int, admit: Admit | None = None, remember: bool = False,
+    now: int, admit: Admit | None = None, remember: Mapping[int, int] | None = None,
 ) -> tuple[int | None, Step]:  # fmt: skip
     """Compute silver anew from the whole log under the topic's present rule, in one commit that replaces all rows; ``admit`` as for `merge`.
 
@@ -62,8 +62,8 @@ def rebuild(
         bronze_version: the log's, at that end.
         now: the time in milliseconds.
         admit: as for `merge`.
-        remember: the log may have been cleaned: the versions of deleted keys that silver remembers under the same rule stay, as far as the log
-            reaches.
+        remember: the log may have been cleaned, deletes may have left it below an offset of each partition: those of them that silver has, stamped or
+            remembered, stay under the same rule, as far as the log reaches.
 
     Returns:
         (silver's version, or None when another merge or rebuild was first; what the step did).
@@ -80,8 +80,8 @@ def rebuild(
     readable = known if isinstance(known, list) else []
     generation, ours = _generation(log, readable, now)
     # Under another rule their versions say nothing, and may be of another type.
-    remember = remember and log.rule.versioned and known is not None and ours and _same_rule(log, readable)
-    remembered = silver.remembered(log) if remember else None
+    may = log.rule.versioned and known is not None and ours and _same_rule(log, readable)
+    remembered = silver.withheld(log, remember) if may and remember is not None else None
     if any(end > start[index] for index, end in ends.items()):
         # Where versions are remembered the rank of each winner is needed.
         whole = remembered is None and large(start, ends)

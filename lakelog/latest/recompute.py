@@ -74,14 +74,13 @@ def compared(log: TopicLog, held: Progress, end: LogEnd, base: Base | None = Non
 
     # Versions that were made under another rule say nothing under this one.
     same_rule = held.rule == log.rule
-    wanted = _sampled(winners(log, held.next, base, share, remembered=same_rule, at=end.version, silver_at=held.version), share)
+    base = None if base is None else _unexpired(log, held, end, base)
+    wanted = winners(log, held.next, base, share, remembered=same_rule, told=end.deletes_from(), at=end.version, silver_at=held.version)
     have = _stored(log, held, wanted.schema["version"].dataType if same_rule else None, share)
     joined = wanted.join(have, (F.col("partition") == F.col("s_partition")) & (F.col("key") == F.col("s_key")), "full")
     changed = ~F.col("content").eqNullSafe(F.col("s_content")) | ~F.col("tombstone").eqNullSafe(F.col("s_tombstone"))
-    unheld, untold = _expired(log, end, base)
     difference = (
-        F.when(F.col("copies") > 1, "twice").when(unheld | untold, F.lit(None))
-        .when(F.col("copies").isNull(), "missing").when(F.col("offset").isNull(), "unknown")
+        F.when(F.col("copies") > 1, "twice").when(F.col("copies").isNull(), "missing").when(F.col("offset").isNull(), "unknown")
         .when(~F.col("offset").eqNullSafe(F.col("s_offset")), "other").when(changed, "changed")
         .when(F.xxhash64("version") != F.col("s_version"), "version").when(F.col("time") != F.col("s_time"), "time")
     )  # fmt: skip
@@ -102,6 +101,19 @@ def compared(log: TopicLog, held: Progress, end: LogEnd, base: Base | None = Non
     return Comparison(counts["keys"], problems, [_named(row) for row in named])
 
 
+def twice(log: TopicLog, held: Progress) -> list[str]:
+    """What can be said of a latest table that nothing proves: that all its files are there, and how many keys stand more than once in it.
+
+    Cost: one pass over silver's keys, a shuffle of them.
+    """
+    from pyspark.sql import functions as F
+
+    rows = silver.with_remembered(log, past.pinned(log.spark, log.silver, held.version))
+    with tables.door(log.silver):
+        count = rows.groupBy("partition", "key").count().agg(F.count_if(F.col("count") > 1)).collect()[0][0]
+    return [f"{count} {SAYS['twice']}"] if count else []
+
+
 def _stored(log: TopicLog, held: Progress, version: DataType | None, share: float) -> DataFrame:
     """Silver's keys: how many rows each has (``copies``), and what is compared of it; of remembered versions, which are no rows, the count alone.
 
@@ -113,7 +125,6 @@ def _stored(log: TopicLog, held: Progress, version: DataType | None, share: floa
     is_row = F.col("control").isNull()
     parts = {
         "offset": F.col("offset"), "tombstone": F.col("tombstone"), "content": _content(), "version": _version(rows, version), "time": _time(),
-        "stamped": F.col("tombstone") & F.col("delete_horizon").isNotNull(),
     }  # fmt: skip
     keys = rows.groupBy(F.col("partition").alias("s_partition"), F.col("key").alias("s_key")).agg(
         F.count(F.lit(1)).alias("copies"), F.count_if(is_row).alias("rows"),
@@ -122,16 +133,25 @@ def _stored(log: TopicLog, held: Progress, version: DataType | None, share: floa
     return keys.filter("rows > 0 OR copies > 1")
 
 
-def _expired(log: TopicLog, end: LogEnd, base: Base | None) -> tuple[Column, Column]:
-    """Whether a key that silver does not hold has a tombstone in the base alone, which may have expired since; whether one that the log does not tell
-    has such a tombstone in silver, which a clean takes out of the log first."""
+def _unexpired(log: TopicLog, held: Progress, end: LogEnd, base: Base) -> Base:
+    """A base without the tombstones that may have expired since: those that silver does not hold any more. Their versions it remembers, or forgot.
+
+    They lie below what the log says of deletes, or below its start: of what is in no segment it says nothing.
+
+    Cost: nothing where none can have expired; else silver's flags and offsets are read, and joined with the base's.
+    """
     from pyspark.sql import functions as F
 
-    told = [end.tails[index].state.deletes_from for index in range(log.partitions)]
-    below = [0 if base is None else min(base.ends[index], told[index]) for index in range(log.partitions)]
-    unheld = F.col("copies").isNull() & F.col("tombstone") & (F.col("offset") < looked_up(below, F.col("partition")))
-    untold = F.col("offset").isNull() & F.col("s_stamped") & (F.col("s_offset") < looked_up(told, F.col("s_partition")))
-    return F.coalesce(unheld, F.lit(False)), F.coalesce(untold, F.lit(False))
+    states = [end.tails[index].state for index in range(log.partitions)]
+    below = [min(base.ends[index], max(state.deletes_from, state.start)) for index, state in enumerate(states)]
+    if not any(below):
+        return base
+    old = F.col("tombstone") & (F.col("offset") < looked_up(below, F.col("partition")))
+    place = [F.col("partition").alias("h_partition"), F.col("offset").alias("h_offset")]
+    there = silver.rows(log, held.version).filter("tombstone").select(*place).distinct()
+    same = (F.col("partition") == F.col("h_partition")) & (F.col("offset") == F.col("h_offset"))
+    rows = base.rows.join(there, same, "left").filter(~old | F.col("h_offset").isNotNull()).select(*base.rows.columns)
+    return Base(rows, base.ends)
 
 
 def _version(rows: DataFrame, wanted: DataType | None) -> Column:
@@ -226,8 +246,8 @@ def _sampled(rows: DataFrame, share: float) -> DataFrame:
 
 
 def winners(
-    log: TopicLog, ends: Mapping[int, int], base: Base | None = None, share: float = 1.0, *, remembered: bool = True, at: int | None = None,
-    silver_at: int | None = None,
+    log: TopicLog, ends: Mapping[int, int], base: Base | None = None, share: float = 1.0, *, remembered: bool = True,
+    told: Mapping[int, int] | None = None, at: int | None = None, silver_at: int | None = None,
 ) -> DataFrame:  # fmt: skip
     """The first of each key by the rule, of the base's rows and the log's records from there to ``ends``.
 
@@ -237,6 +257,8 @@ def winners(
         base: what stands for the log below its end offsets.
         share: of the keys.
         remembered: records that are older than a delete whose version silver remembers lose to it.
+        told: partition to the offset below which tombstones may have left the log: a clean takes them out of it first, and out of silver in a second
+            commit. Until then those that silver has stamped stand for them.
         at: a version of bronze; None: as it is.
         silver_at: a version of silver; None: as it is.
 
@@ -256,12 +278,17 @@ def winners(
     if base is not None:
         rows = rows.unionAll(_sampled(base.rows, share).select(*columns))
     # A delete that the cleaner removed is no row of either side, but what is older than it loses to it.
-    rows = rows.withColumn("remembered", F.lit(False))
+    rows = rows.withColumn("remembered", F.lit(False)).withColumn("stamped", F.lit(False))
     if remembered and log.rule.versioned:
-        rows = rows.unionAll(_sampled(silver.remembered(log, silver_at), share).select(*columns, F.lit(True)))
+        rows = rows.unionAll(_sampled(silver.remembered(log, silver_at), share).select(*columns, F.lit(True), F.lit(False)))
+    if remembered and told is not None and any(told.values()):
+        stamped = _sampled(silver.stamped(log, told, silver_at), share)
+        rows = rows.unionAll(stamped.select(*columns, F.lit(False), F.lit(True)))
     rows = rows.withColumn("content", _content()).withColumn("time", _time())
     keys = Window.partitionBy("partition", "key")
     order: list[Column] = [F.col("version").isNotNull().desc(), F.col("version").desc_nulls_last(), F.col("offset").desc()]
+    # The log's own record is compared, where it has it.
+    order.append(F.col("stamped").asc())
     if log.rule.barriers:
         last_delete = F.max(F.when(F.col("tombstone") & F.col("version").isNull(), F.col("offset"))).over(keys)
         rows = rows.withColumn("barrier", last_delete)

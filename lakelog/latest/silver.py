@@ -201,9 +201,25 @@ def remembered(log: TopicLog, at: int | None = None) -> DataFrame:
     """Silver's remembered versions: deleted keys whose tombstone the cleaner removed, with offset and version, without value and headers."""
     from pyspark.sql import functions as F
 
-    found = past.pinned(log.spark, log.silver, at)
-    found = found.filter((F.col("bucket") > CONTROL_BUCKET) & F.col("control").isNotNull()).drop("control")
-    return found.withColumn("value", shaped(F.col("value"), found.schema["value"].dataType, log.types.value))
+    return with_remembered(log, past.pinned(log.spark, log.silver, at)).filter(F.col("control").isNotNull()).drop("control")
+
+
+def stamped(log: TopicLog, below: Mapping[int, int], at: int | None = None) -> DataFrame:
+    """Silver's tombstones that have a delete horizon, below an offset of each partition: a clean may have taken them out of the log already."""
+    from pyspark.sql import functions as F
+
+    limits = looked_up([below.get(index, 0) for index in range(log.partitions)], F.col("partition"))
+    return rows(log, at).filter(F.col("tombstone") & F.col("delete_horizon").isNotNull() & (F.col("offset") < limits))
+
+
+def withheld(log: TopicLog, below: Mapping[int, int]) -> DataFrame:
+    """The deletes that the log may not give any more, for a silver that is computed anew: `remembered`, and `stamped` as these will be remembered."""
+    from pyspark.sql import functions as F
+
+    bare = stamped(log, below)
+    for name in ("value", "headers"):
+        bare = bare.withColumn(name, F.lit(None).cast(bare.schema[name].dataType))
+    return remembered(log).unionAll(bare)
 
 
 def carried(log: TopicLog, rows: DataFrame, below: Mapping[int, int], changes: DataFrame) -> tuple[DataFrame, DataFrame]:
@@ -211,12 +227,12 @@ def carried(log: TopicLog, rows: DataFrame, below: Mapping[int, int], changes: D
 
     Args:
         log: the topic's log.
-        rows: silver's remembered versions (`remembered`).
+        rows: the deletes that silver knows and the log may not (`withheld`).
         below: partition to the offset below which they stay; what lies beyond is of a log that is no more.
         changes: the winners of the log, with their ``rank``.
 
     Returns:
-        (the changes without those that lose to a remembered version; the versions that lose to no change, in silver's columns, one for each key).
+        (the changes without those that lose to such a delete; the versions that lose to no change, in silver's columns, one for each key).
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as F

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -61,31 +61,37 @@ class View:
 
 
 @dataclass(frozen=True)
+class Chosen:
+    """The snapshot that stands for what the log does not hold, None where it holds all, or none will do; ``lost``: those that cannot be read."""
+
+    place: SnapshotPlace | None = None
+    base: Base | None = None
+    lost: Sequence[SnapshotPlace] = ()
+
+
+@dataclass(frozen=True)
 class Snapshots:
     """A topic's live snapshots, and silver's rows of one of them, which raise `NotFound` where they are gone."""
 
     live: Sequence[SnapshotPlace]
     rows: Callable[[SnapshotPlace], DataFrame]
 
-    def base(self, log: TopicLog, view: View) -> tuple[SnapshotPlace, Base] | None:
-        """What stands for the records that the log does not hold: the oldest from whose end it tells everything, without keys erased since.
-
-        None where it holds all, or none will do.
-        """
+    def base(self, log: TopicLog, view: View) -> Chosen:
+        """What stands for the records that the log does not hold: the oldest from whose end it tells everything, without keys erased since."""
         end, held = view.end, view.held
         if not end.lacks:
-            return None
+            return Chosen()
         states = {index: tail.state for index, tail in end.tails.items()}
         able = [
             one
             for one in positions.usable(states, end.ends(), self.live)
             if all(one.ends[index] <= held.next.get(index, -1) for index in states)
         ]
-        for one in able:
-            # One whose files are gone proves nothing.
-            with contextlib.suppress(NotFound):
-                return one, Base(erased.without(self.rows(one), log.uuid, view.gone), one.ends)
-        return None
+        for tried, one in enumerate(able):
+            # One whose files are gone proves nothing, be they its rows' or those that say how far it is.
+            with contextlib.suppress(NotFound, Damaged):
+                return Chosen(one, Base(erased.without(self.rows(one), log.uuid, view.gone), one.ends), able[:tried])
+        return Chosen(lost=able)
 
 
 def verify(log: TopicLog, snapshots: Snapshots, share: float = 1.0) -> Verified:
@@ -94,7 +100,8 @@ def verify(log: TopicLog, snapshots: Snapshots, share: float = 1.0) -> Verified:
     Args:
         log: the topic.
         snapshots: its live ones; where the log does not hold all records, the oldest from whose end it tells everything stands for what is gone.
-            Where deletes beyond each of them have left the log, that is no fault, but nothing is recomputed, and ``unproved`` says so.
+            Where deletes beyond each of them have left the log, that is no fault, but nothing is recomputed, and ``unproved`` says so: only that the
+            files of silver are there is looked at, and that no key stands twice.
         share: of the keys that are recomputed.
 
     Cost: the history of the log, one pass over the log for its offsets, one fold of the merged part, one full join with silver.
@@ -107,14 +114,19 @@ def verify(log: TopicLog, snapshots: Snapshots, share: float = 1.0) -> Verified:
     with tables.door(log.table):
         records, found = inspection.problems(log)
     problems += found
-    found, view = _state_problems(log, snapshots)
+    found, view = _state_problems(log)
     problems += found
-    base = None if view is None else snapshots.base(log, view)
-    if view is None or (base is None and view.end.lacks):
-        unproved = None if problems or view is None else _unproved(view.end)
+    if view is None:
+        return Verified(log.name, records, 0, len(commits), problems, share=0.0)
+    chosen = snapshots.base(log, view)
+    if not log.config.policy("delete"):
+        problems += _uncovered(view.end, [one for one in snapshots.live if one not in chosen.lost], chosen.lost)
+    if chosen.base is None and view.end.lacks:
+        problems += recompute.twice(log, view.held)
+        unproved = None if problems else _unproved(view.end, chosen.lost)
         return Verified(log.name, records, 0, len(commits), problems, share=0.0, unproved=unproved)
-    compared = recompute.compared(log, view.held, view.end, base[1] if base else None, share)
-    told = str(base[0]) if base else None
+    compared = recompute.compared(log, view.held, view.end, chosen.base, share)
+    told = None if chosen.place is None else str(chosen.place)
     return Verified(log.name, records, compared.keys, len(commits), [*problems, *compared.problems], compared.differences, share, told)
 
 
@@ -126,7 +138,7 @@ def _refused(log: TopicLog) -> list[str]:
     return []
 
 
-def _state_problems(log: TopicLog, snapshots: Snapshots) -> tuple[list[str], View | None]:
+def _state_problems(log: TopicLog) -> tuple[list[str], View | None]:
     """What log and silver say of themselves that cannot be; both as they were looked at, None where they are not to be compared."""
     try:
         view = View.of(log)
@@ -151,8 +163,6 @@ def _state_problems(log: TopicLog, snapshots: Snapshots) -> tuple[list[str], Vie
     if held.rule != log.rule and not held.empty:
         found.append(f"silver was made under the rule {held.rule}, the topic says {log.rule}: run merge with rebuild")
         return found, None
-    if not log.config.policy("delete"):
-        found += _uncovered(end.tails, end, snapshots.live)
     return found, view
 
 
@@ -176,22 +186,28 @@ def _wrong(tail: Tail, merged: int | None) -> list[str]:
     return found
 
 
-def _uncovered(tails: Mapping[int, Tail], end: LogEnd, snapshots: Sequence[SnapshotPlace]) -> list[str]:
-    states = {index: tail.state for index, tail in tails.items()}
+def _uncovered(end: LogEnd, snapshots: Sequence[SnapshotPlace], lost: Sequence[SnapshotPlace]) -> list[str]:
+    """That nothing stands for what the log does not hold: no snapshot, or ``lost`` ones alone."""
+    states = {index: tail.state for index, tail in end.tails.items()}
     gone = [one for one in states.values() if one.lacks]
     if not gone or positions.covering(states, end.ends(), snapshots):
         return []
     return [
-        f"{gone[0].gone}, and no snapshot holds them: silver cannot be proved."
+        f"{gone[0].gone}, and {_none(lost)} holds them: silver cannot be proved."
         " Take a snapshot of it, if it is sound: what is merged from then on can be proved again"
     ]
 
 
-def _unproved(end: LogEnd) -> str | None:
+def _none(lost: Sequence[SnapshotPlace]) -> str:
+    named = ", ".join(str(one.point) for one in lost)
+    return f"no snapshot whose files are there (gone are some of {named})" if lost else "no snapshot"
+
+
+def _unproved(end: LogEnd, lost: Sequence[SnapshotPlace]) -> str | None:
     gone = [tail.state for _, tail in sorted(end.tails.items()) if tail.state.lacks]
     if not gone:
         return None
     return (
-        f"{gone[0].gone}, and there is no snapshot from whose end on it tells everything:"
+        f"{gone[0].gone}, and there is {_none(lost)} from whose end on it tells everything:"
         " the latest table was not recomputed. Take a snapshot: what is merged from then on can be proved"
     )

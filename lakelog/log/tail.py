@@ -66,6 +66,10 @@ class LogEnd:
         """Partition to log start offset."""
         return {index: tail.state.start for index, tail in sorted(self.tails.items())}
 
+    def deletes_from(self) -> dict[int, int]:
+        """Partition to the offset below which tombstones may have left the log."""
+        return {index: tail.state.deletes_from for index, tail in sorted(self.tails.items())}
+
     def ends(self) -> dict[int, int]:
         """Partition to log end: what is known, else what was noted."""
         return self.noted | {index: tail.end for index, tail in sorted(self.tails.items())}

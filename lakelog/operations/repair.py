@@ -17,7 +17,7 @@ from lakelog.delta import tables
 from lakelog.errors import Conflict, Damaged, NotFound
 from lakelog.latest import erased, evolution, merge, rebuild, recompute
 from lakelog.latest.progress import progress
-from lakelog.latest.verify import Snapshots, View
+from lakelog.latest.verify import Chosen, Snapshots, View
 from lakelog.log import inspection, state
 from lakelog.log.tail import LogEnd, log_end, newest_commit, true_end
 from lakelog.model.log_state import REPAIR, RESTORE, Intent, PartitionState
@@ -178,7 +178,9 @@ def carry_out(log: TopicLog, intent: Intent, *, now: int) -> int | None:
         end = log_end(log, pin=True)
         if end.intent is None or end.intent.id != intent.id:
             return tables.newest_version(log.spark, log.silver)
-        version, _ = rebuild.rebuild(log, end.starts(), merge.places(end), known, bronze_version=end.version, now=now, remember=True)
+        version, _ = rebuild.rebuild(
+            log, end.starts(), merge.places(end), known, bronze_version=end.version, now=now, remember=end.deletes_from()
+        )
         if version is not None:
             state.close(log, intent, now=now)
             return version
@@ -251,7 +253,9 @@ def _silver_alone(log: TopicLog, snapshots: Snapshots, *, now: int) -> Repaired:
                 merged, version = replay.carry_out(log, intent, now=now)
                 return Repaired(log.name, problems, told, end.epoch, merged.to_offsets, merged.records, version)
             continue
-        version, step = rebuild.rebuild(log, end.starts(), merge.places(end), known, bronze_version=end.version, now=now, remember=True)
+        version, step = rebuild.rebuild(
+            log, end.starts(), merge.places(end), known, bronze_version=end.version, now=now, remember=end.deletes_from()
+        )
         if version is not None:
             return Repaired(log.name, problems, told, end.epoch, step.ends, step.total("records"), version)
     raise Conflict(f"{log.name}: merges kept the latest table from being computed anew; try again.")
@@ -270,10 +274,11 @@ def _of_silver(log: TopicLog, end: LogEnd, snapshots: Snapshots) -> tuple[list[s
         if held.rule != log.rule:
             state.require_whole(log, log.name, end, remedy=merge.not_whole(log, held))
         evolution.require_own(log, held.version)
-        base = snapshots.base(log, View(end, held, erased.entries(log.spark, log.root, log.uuid))) if end.lacks else None
-        if base is None and end.lacks:
-            return [], True
+        chosen = snapshots.base(log, View(end, held, erased.entries(log.spark, log.root, log.uuid))) if end.lacks else Chosen()
+        if chosen.base is None and end.lacks:
+            problems = recompute.twice(log, held)
+            return problems, not problems
         with tables.door(log.silver):
-            return recompute.compared(log, held, end, base[1] if base else None).problems, False
+            return recompute.compared(log, held, end, chosen.base).problems, False
     except (Damaged, NotFound) as error:
         return [str(error)], False

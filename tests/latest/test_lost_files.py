@@ -5,11 +5,12 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import unquote, urlparse
 
 import pytest
 from pyspark.sql import SparkSession
 
-from lakelog import Damaged, Lake, NotFound, Topic
+from lakelog import Damaged, Lake, LogIncomplete, NotFound, Topic
 from lakelog.latest import rebuild
 from lakelog.latest.merge import places
 from lakelog.log.tail import log_end
@@ -86,6 +87,44 @@ def test_control_rows_that_are_lost_are_made_anew_with_the_latest_table(lake: La
     before = versions(lake.root, "orders")
     made, _ = rebuild.rebuild(topic.log, end.starts(), places(end), known, bronze_version=end.version, now=lake.clock())
     assert (made, versions(lake.root, "orders")) == (None, before)
+
+
+@pytest.mark.long
+def test_a_lost_file_is_named_where_no_snapshot_can_prove_the_latest_table(lake: Lake) -> None:
+    """The log begins behind the snapshot, which shares the file that is lost; of what nothing proves, the files are looked at."""
+    topic = lake.create_topic("orders", key="STRING", value="STRING")
+    topic.append([{"key": key, "value": "1"} for key in "ab"])
+    topic.snapshot("s")
+    topic.truncate("s")
+    folder, aside = Path(lake.root, "orders", "silver"), Path(lake.root).parent / "aside"
+    assert topic.verify().ok
+    shutil.copytree(folder, aside)
+    lost = lose(lake, "silver")
+    with pytest.raises(Damaged, match="is missing or broken: put it back from a copy") as refused:
+        topic.verify()
+    assert lost in str(refused.value)
+    with pytest.raises((LogIncomplete, Damaged)) as found:
+        topic.repair()
+    assert "Nothing was changed" in str(found.value), found.value
+    shutil.copytree(aside, folder, dirs_exist_ok=True)
+    assert topic.verify().ok
+
+    # The snapshot's own files alone, and those that say how far it is.
+    topic.append([{"key": key, "value": "2"} for key in "ab"])
+    topic.merge()
+    old = set(aside.rglob("*.parquet"))
+    current = {Path(unquote(urlparse(one).path)).name for one in topic.spark.sql(f"SELECT * FROM {topic.silver.sql()}").inputFiles()}
+    for file in old:
+        if file.name not in current and "_delta_log" not in str(file):
+            Path(folder, file.relative_to(aside)).unlink()
+    found = topic.verify()
+    assert len(found.problems) == 1 and "no snapshot whose files are there (gone are some of s) holds them" in found.problems[0]
+    topic.snapshot("anew")
+    again = topic.verify()
+    assert again.problems == [], again
+    topic.spark.sql(f"INSERT INTO {topic.silver.sql()} SELECT * FROM {topic.silver.sql()} WHERE key = 'a'")
+    topic.delete_snapshot("anew")
+    assert "1 keys stand more than once in silver" in topic.verify().problems
 
 
 @pytest.mark.long
