@@ -50,8 +50,8 @@ def moment(at: At, *, now: int | None = None) -> int | datetime.datetime | None:
         InvalidRequest: text that is neither, or a time in the future; or something else.
     """
     if isinstance(at, str):
-        # More digits than Delta's versions have: Python refuses to read very long ones.
-        if at.isdecimal() and len(at) <= 18:
+        # Python may refuse to read more digits, if it is told to read as few as it can be told.
+        if at.isdecimal() and len(at) <= 640:
             return int(at)
         try:
             at = datetime.datetime.fromisoformat(at.replace("Z", "+00:00"))

@@ -16,3 +16,4 @@ def test_what_is_no_number_is_no_version(text: str) -> None:
 
 def test_a_number_is_a_version() -> None:
     assert (moment("0"), moment("12"), moment(3)) == (0, 12, 3)
+    assert moment("9" * 20) == int("9" * 20), "no version of any table, and said to be none"
