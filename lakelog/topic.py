@@ -157,12 +157,9 @@ class Topic(LatestTable, LogWriting, LogRetention, SnapshotVerbs, QualityVerbs, 
             known = self._ready(pin=True)
             gate = self._merge_gate(acceptance, now=self.clock())
             options = merge.MergeOptions(
-                max_records,
-                rebuild,
-                expected_version,
-                None if gate is None else gate.admit,
-                None if acceptance is None else acceptance.span,
-            )
+                max_records, rebuild, expected_version,
+                None if gate is None else gate.admit, None if acceptance is None else acceptance.span,
+            )  # fmt: skip
             try:
                 merged, self._end = merge.merge(self.log, options, now=self.clock(), known=known, from_rows=attempt > 0)
             except Conflict as error:
@@ -185,7 +182,10 @@ class Topic(LatestTable, LogWriting, LogRetention, SnapshotVerbs, QualityVerbs, 
         for _ in range(MERGE_ATTEMPTS):
             self.refresh()
             table_properties.require_writable(self.name, self._stored)
-            self._end = log_end(self.log, known=self._end, pin=pin)
+            before, self._end = self._end, log_end(self.log, known=self._end, pin=pin)
+            if self._end is not before and self._end.file is not None:
+                # Settings may have been changed between the two. Where nothing was committed since, that costs no look at the table.
+                self.refresh()
             if self._end.intent is None:
                 return self._end
             intents.finish(self.log, self._end, now=self.clock())

@@ -161,6 +161,8 @@ class LogWriting(ABC):
         Raises:
             ExpectedOffsetMismatch: another writer appended in between; the chunks before it are written.
             InvalidRecords: some records are wrong; nothing of this start was written.
+            Conflict: settings by which records are let in were changed while it ran, or other writers were first too often; the chunks before that
+                are written, and started again it goes on behind them.
             GateFailed: the topic's expectations refuse the input, which is judged as a whole at each start; nothing of this start was written.
             FencedEpoch: the topic was restored while the load ran; started again, it writes what is gone.
             Refused: the load was begun longer ago than ``producer.id.expiration.ms``, or with another input, or its files were changed while they were

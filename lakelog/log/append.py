@@ -105,10 +105,7 @@ def append(
     if mark is not None and (answer := mark.remembered(log, now)) is not None:
         return _repeated(log, name, mark, answer), known
     seen = None if known is None else followed(log, known)
-    captured = options.as_of or seen or log_end(log, known=known)
-    if options.epoch not in (None, captured.epoch):
-        captured = log_end(log)
-        _check_epoch(name, options.epoch, captured.epoch)
+    captured = _captured(log, name, options, seen, known)
     checked = log.config.flag("check.expected.offsets")
     stated_ends = stated(options.expected_offset, log.partitions) if checked else {}
     gate = options.gate
@@ -137,8 +134,7 @@ def append(
                 # The ends that were seen may be old where a mounted file system remembers. Another epoch may have begun since the call did.
                 if captured is not seen:
                     raise
-                fresh = log_end(log)
-                _check_epoch(name, captured.epoch, fresh.epoch)
+                fresh = _end_anew(log, name, captured.epoch)
                 done = _written(log, name, batch, terms, fresh, answer_checked, now, batch_id)
         except TokenKnown:
             # The append that seemed to be cut off was slow, and has written its batch meanwhile; or another goes on with what this one put aside.
@@ -161,6 +157,36 @@ def append(
             raise
     # A record breaks a rule that was left to the write, or one cannot be evaluated; `bronze.append` found no batch. Now all is looked at first.
     return written(gate.staged(stage, assume=False))
+
+
+def _captured(log: TopicLog, name: str, options: AppendOptions, seen: LogEnd | None, known: LogEnd | None) -> LogEnd:
+    """The log's end that an append is decided on; ``seen``: the one that was followed from ``known``, for which the topic's settings were read.
+
+    Raises:
+        Conflict: something else than appends may have been committed since, and settings that decide what is let in were changed.
+        FencedEpoch: the writer knows an older generation of the log.
+
+    Cost: nothing where the end is one of these two; as `log_end`, and where something was committed since `require_same_settings`.
+    """
+    captured = options.as_of or seen or log_end(log, known=known)
+    if options.epoch not in (None, captured.epoch):
+        return _end_anew(log, name, options.epoch)
+    if captured is not seen and captured is not known:
+        require_same_settings(log)
+    return captured
+
+
+def _end_anew(log: TopicLog, name: str, epoch: int | None) -> LogEnd:
+    """The log's end, read anew for a writer that knows an epoch, under the settings that it knows.
+
+    Raises:
+        FencedEpoch: the log has a newer epoch.
+        Conflict: settings that decide what is let in were changed.
+    """
+    end = log_end(log)
+    _check_epoch(name, epoch, end.epoch)
+    require_same_settings(log)
+    return end
 
 
 def _request(log: TopicLog, source: Any, how: FileOptions, mark: Token | None, gate: Gate | None) -> Request:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from lakelog.arguments import check_whole, is_text
 from lakelog.delta import tables
-from lakelog.errors import FencedEpoch, InvalidRequest, Refused
+from lakelog.errors import Conflict, FencedEpoch, InvalidRequest, Refused
 from lakelog.inputs import staging
 from lakelog.inputs.identity import InputIdentity
 from lakelog.inputs.request import Request
@@ -21,6 +21,7 @@ from lakelog.inputs.staging import Batch
 from lakelog.log import bronze
 from lakelog.log.append import Gate, in_turn
 from lakelog.log.tail import log_end
+from lakelog.log.terms import require_same_settings
 from lakelog.log.tokens import ChunkToken, TokenKnown, chunks, remembered_since
 from lakelog.model.expectations import Expectation
 from lakelog.model.row_rules import RowRules
@@ -59,6 +60,8 @@ def load(
 
     Raises:
         GateFailed: the gate refused it, nothing of this start was written.
+        Conflict: settings by which records are let in were changed since the topic was looked at, or other writers were first too often; the
+            chunks before that are written.
         ExpectedOffsetMismatch: another writer appended behind the last chunk; the chunks before it are written.
         FencedEpoch: the log was restored since it was looked at; chunks that were written before it may be gone.
         InvalidRecords: some records are wrong: nothing of this start was written.
@@ -106,11 +109,18 @@ def load(
         expected = {index: Expectation(index, spans[index][1], spans[index][1]) for index in part.shares if index in spans}
         terms = bronze.Terms(expectations=expected, token=ChunkToken.of(called, done))
         try:
+            # Where the end was read anew, or cannot be followed by the table's files, that does not tell what else was committed.
+            if end is None or end.file is None:
+                require_same_settings(log)
             version, pieces, end = in_turn(log, part, batch_id=uuid.uuid4().hex, now=now, terms=terms, captured=captured)
             written, got = part.records, {index: (piece.start, piece.end) for index, piece in pieces.items()}
         except TokenKnown as known:
             # Another process with the same load; its chunk may have another size.
             written, got, end = known.answer["records"], known.answer["offsets"], None
+        except Conflict as conflict:
+            if not done:
+                raise
+            raise _behind(conflict, done, whole.records) from conflict
         done, count, spans = done + written, count + 1, _joined(spans, got)
         tell(done, whole.records)
     return Loaded(name, dict(sorted(spans.items())), whole.records, count, found, called, version)
@@ -147,6 +157,13 @@ def _finished(log: TopicLog, name: str, identity: str, records: int, now: int) -
             )  # fmt: skip
         done, spans = done + row.records, _joined(spans, row.offsets)
     return Finished(done, len(rows), spans)
+
+
+def _behind(conflict: Conflict, done: int, records: int) -> Conflict:
+    """What keeps a chunk out of the log, where chunks before it are in it."""
+    says = str(conflict).replace("Nothing was written", "Nothing of this chunk was written")
+    told = f"{says} {done} of {records} records of the load are in the log: started again, it goes on behind them."
+    return Conflict(told, name=conflict.name, **conflict.details)
 
 
 def _joined(spans: Mapping[int, tuple[int, int]], more: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:

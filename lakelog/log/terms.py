@@ -17,9 +17,9 @@ from lakelog.model.topic_log import TopicLog
 
 # The settings that decide whether records are let in.
 DECIDING = (
-    "check.expected.offsets", "check.expected.offsets.scope", "cleanup.policy", "compaction.header.invalid", "max.message.bytes",
-    "message.timestamp.type", "message.timestamp.before.max.ms", "message.timestamp.after.max.ms", "tombstone.strict", "quality.suites",
-    "quality.on.failure",
+    "check.expected.offsets", "check.expected.offsets.scope", "cleanup.policy", "compaction.header.invalid", "compaction.header.encoding",
+    "compaction.strategy", "compaction.strategy.header", "max.message.bytes", "message.timestamp.type", "message.timestamp.before.max.ms",
+    "message.timestamp.after.max.ms", "tombstone.strict", "quality.suites", "quality.on.failure",
 )  # fmt: skip
 # The log is no longer as an append was decided on.
 LOG_MOVED = "LOG_MOVED"

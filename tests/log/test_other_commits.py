@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakelog.errors import Conflict, Damaged
+from lakelog import topic as topics
+from lakelog.errors import Conflict, Damaged, InvalidRecords
 from lakelog.inputs import staging
+from lakelog.log import guard
+from lakelog.log.tokens import Token
 from tests.interleaving import late
-from tests.tables import versions
+from tests.tables import versions, write
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from lakelog import Lake, Topic
 
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
@@ -71,3 +77,58 @@ def test_records_that_were_checked_under_other_settings_are_not_written(lake: La
     with monkeypatch.context() as patch:
         late(patch, staging, "staged", lambda: lake.topic("t").configure({"retention.ms": 1}))
         assert topic.append([record("a")]).offsets == {0: (0, 1)}
+
+
+@pytest.mark.parametrize(("owner", "name", "refusal"), [(Token, "remembered", Conflict), (topics, "log_end", InvalidRecords)])
+def test_settings_that_are_changed_before_an_append_looks_at_the_log_are_known_to_it(
+    owner: Any, name: str, refusal: type[Exception], lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After its topic was read: while it looks for its token, and before it has looked for the log's end, when it reads the topic again."""
+    topic = lake.create_topic("t", key="STRING", value="STRING")
+    late(monkeypatch, owner, name, lambda: lake.topic("t").configure({"tombstone.strict": True}))
+    with pytest.raises(refusal, match=r"tombstone\.strict"):
+        topic.append([{"key": "a", "value": None}], token="one")
+    assert topic.ends() == {0: 0}
+
+
+def test_a_version_that_was_read_under_another_encoding_is_not_written(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = {"compaction.strategy": "header", "compaction.strategy.header": "v", "compaction.header.invalid": "reject"}
+    topic = lake.create_topic("t", key="STRING", value="STRING", config=config)
+    late(monkeypatch, staging, "staged", lambda: lake.topic("t").configure({"compaction.header.encoding": "text"}))
+    with pytest.raises(Conflict, match=r"were changed while the append ran: compaction\.header\.encoding"):
+        topic.append([{**record("a"), "headers": [["v", 1]]}])
+    assert topic.ends() == {0: 0}
+
+
+@pytest.mark.long
+def test_a_load_writes_no_chunk_of_records_that_were_checked_under_other_settings(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = lake.create_topic("t", key="STRING", value="STRING", partitions=2)
+    path = write(tmp_path / "long.ndjson", *(json.dumps({**record(key), "partition": 0}) for key in "abcd"))
+
+    def changed(setting: dict[str, object]) -> None:
+        lake.topic("t").configure(setting)
+
+    with monkeypatch.context() as patch:
+        late(patch, staging, "staged", lambda: changed({"tombstone.strict": True}))
+        with pytest.raises(Conflict, match=r"changed while the append ran: tombstone\.strict\. Nothing was written; try again\.$"):
+            topic.load(path, identity="load", chunk=2)
+    assert topic.ends() == {0: 0, 1: 0}
+    # Others append to the other partition while a chunk is written, or do not: the end is read anew for the next one, or is known.
+    for beside, bound, done in ((True, 900, 1), (False, 901, 2)):
+        with monkeypatch.context() as patch:
+            if beside:
+                late(patch, guard, "insert", lambda: lake.topic("t").append([{**record("x"), "partition": 1}]))
+            with pytest.raises(
+                Conflict, match=rf"Nothing of this chunk was written; try again\. {done} of 4 records .* goes on behind them\.$"
+            ):
+                topic.load(
+                    path,
+                    identity="load",
+                    chunk=1,
+                    tell=lambda done, _, bound=bound: changed({"max.message.bytes": bound}),  # type: ignore[misc]
+                )
+        assert topic.ends() == {0: done, 1: 1}
+    loaded = topic.load(path, identity="load", chunk=4)
+    assert (loaded.found, topic.ends()) == (2, {0: 4, 1: 1})
