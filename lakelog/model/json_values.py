@@ -6,10 +6,12 @@ import contextlib
 import datetime
 import json
 import math
-from decimal import Decimal
+from decimal import Context, Decimal, localcontext
 from typing import Any
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+# In which a DECIMAL of Spark's, of 38 digits at most, is never rounded.
+EXACT = Context(prec=40)
 
 
 def plain(value: Any, kind: Any) -> Any:
@@ -25,7 +27,9 @@ def plain(value: Any, kind: Any) -> Any:
     if name == "timestamp":
         return instant(value).isoformat().replace("+00:00", "Z")
     if name == "variant" and hasattr(value, "toPython"):
-        return _untyped(value.toPython())
+        # PySpark multiplies its decimals, which in the caller's context may be rounded.
+        with localcontext(EXACT):
+            return _untyped(value.toPython())
     if name == "struct":
         return {field.name: plain(value[index], field.dataType) for index, field in enumerate(kind.fields)}
     if name == "array":

@@ -67,3 +67,16 @@ def test_the_entries_of_a_map_are_in_the_order_of_their_names(value: Any, kind: 
 def test_a_variant_is_the_value_that_it_holds(value: Any, shown: Any) -> None:
     """No text of JSON: appended again it is what it was. A number whose digits readers of JSON would not keep is a text, as decimals are."""
     assert plain(SimpleNamespace(toPython=lambda: value), Kind("variant")) == shown
+
+
+@pytest.mark.parametrize(("unscaled", "scale", "shown"), [
+    (12345678901234567890123456789012345678, 0, 12345678901234567890123456789012345678), (10**29 + 1, 0, 10**29 + 1),
+    (-(10**38 - 1), 10, f"-{'9' * 28}.{'9' * 10}"), (10**29 + 1, 38, f"0.{'0' * 8}1{'0' * 28}1"),
+])  # fmt: skip
+def test_a_number_in_a_variant_keeps_all_of_its_digits(unscaled: int, scale: int, shown: Any) -> None:
+    """PySpark multiplies it, in Python's context of 28 digits."""
+    from pyspark.sql.types import VariantVal
+
+    # A primitive value, a decimal of sixteen octets; and metadata without names.
+    value = bytes([10 << 2, scale]) + unscaled.to_bytes(16, "little", signed=True)
+    assert plain(VariantVal(value, b"\x01\x00\x00"), Kind("variant")) == shown
