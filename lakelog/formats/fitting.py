@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lakelog.errors import InvalidRequest
 from lakelog.formats.texts import NO_ZONE, abbreviates_zone, has_more_places, instant_of, spells, spells_number
 from lakelog.model.config import did_you_mean
-from lakelog.model.records import LTZ, first_problem, from_ms, nullable, timestamp_problem
+from lakelog.model.records import LTZ, first_problem, from_ms, kinds_within, nullable, timestamp_problem
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -36,7 +36,7 @@ def fitted(column: Column, have: DataType, want: DataType | str, name: str, *, t
     source, target = nullable(have).simpleString(), want if isinstance(want, str) else want.simpleString()
     if source == target and not text:
         wrong = no_text(column, have)
-        return column, None if wrong is None else F.when(wrong, F.lit(f"{name} is not UTF-8 text"))
+        return _without_nulls(column, have), None if wrong is None else F.when(wrong, F.lit(f"{name} is not UTF-8 text"))
     if source in (target, "void"):
         return column if source == target else column.cast(want), None
     if text and any(word in target for word in ("struct<", "array<", "map<", "variant")):
@@ -84,6 +84,23 @@ def fitted(column: Column, have: DataType, want: DataType | str, name: str, *, t
         return _fitted_struct(column, have, want, name)
     gaps = " pandas makes double of whole numbers where one is missing: astype('Int64')." if source == "double" and target in WIDER else ""
     raise InvalidRequest(f"Column {name} is {source}, the topic has {target}. Cast it before the append.{gaps}", column=name)
+
+
+def _without_nulls(column: Column, kind: DataType) -> Column:
+    """A column in which a null where any value may stand (VARIANT) is none, as in a line of NDJSON."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if "variant" not in (one.simpleString() for one in kinds_within(kind)):
+        return column
+    if isinstance(kind, StructType):
+        fields = [_without_nulls(column.getField(field.name), field.dataType).alias(field.name) for field in kind.fields]
+        return F.when(column.isNotNull(), F.struct(*fields))
+    if isinstance(kind, ArrayType):
+        return F.transform(column, lambda one: _without_nulls(one, kind.elementType))
+    if isinstance(kind, MapType):
+        return F.transform_values(column, lambda _, one: _without_nulls(one, kind.valueType))
+    return F.when(~F.is_variant_null(column), column)
 
 
 def no_text(column: Column, kind: DataType) -> Column | None:

@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
-from lakelog import InvalidRequest, Lake, NotFound
+from lakelog import InvalidRecords, InvalidRequest, Lake, NotFound
+from lakelog.delta import frames
 from lakelog.inputs import staging
 from lakelog.inputs.sources import requested
+from lakelog.model.records import Types
 from tests.conftest import NOON
 from tests.tables import write
 
@@ -220,3 +222,26 @@ def test_a_table_that_is_gone_is_named_as_the_source(house: Lake, tmp_path: Path
     ):
         topic.append(frame)
     assert topic.ends() == {0: 0}
+
+
+def test_a_null_within_a_frame_where_any_value_may_stand_is_null(house: Lake) -> None:
+    """As in a line of NDJSON: a VARIANT has a null of its own, which SQL takes for a value."""
+    strict = house.create_topic("variants", key="STRING", value="VARIANT", config={"tombstone.strict": True})
+    with pytest.raises(InvalidRecords, match="null value without the tombstone flag"):
+        strict.append(house.spark.sql("SELECT 'k' AS key, parse_json('null') AS value"))
+    fields = "v VARIANT, l ARRAY<VARIANT>, m MAP<STRING, VARIANT>, s STRUCT<v: VARIANT>, i INT"
+    types = Types(*(frames.declared(house.spark, text, what="value") for text in ("k STRING", fields)))
+    null, one = "parse_json('null')", "parse_json('[null]')"
+    flat = f"{null} AS v, array({one}, {null}) AS l, map('x', {null}, 'y', {one}) AS m, named_struct('v', {null}) AS s, 1 AS i"
+    told = (
+        "value.v IS NULL", "to_json(value.l)", "value.m['x'] IS NULL", "to_json(value.m['y'])", "value.s IS NOT NULL AND value.s.v IS NULL", "value.i",
+    )  # fmt: skip
+    of_flat_columns, of_records, of_nothing = (
+        requested(house.spark, house.spark.sql(f"SELECT {columns}"), None, types).rows.selectExpr(*told)
+        for columns in (
+            f"'k' AS k, {flat}", f"named_struct('k', 'k') AS key, struct({flat}) AS value",
+            f"named_struct('k', 'k') AS key, CAST(NULL AS {types.value.simpleString()}) AS value",
+        )
+    )  # fmt: skip
+    all_null = (True, "[[null],null]", True, "[null]", True, 1)
+    assert _rows(of_flat_columns.unionAll(of_records).unionAll(of_nothing)) == [all_null, all_null, (True, None, True, None, False, None)]
