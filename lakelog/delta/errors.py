@@ -186,6 +186,9 @@ def source_door() -> Iterator[None]:
     """Where nothing but the records to be appended is read: a file or table that cannot be read is the caller's, not the topic's."""
     try:
         yield
+    except LakelogError:
+        # It may quote a record that names a condition of Spark's.
+        raise
     except Exception as error:
         # Spark Connect looks for a file no sooner than it is read.
         gone = (

@@ -58,6 +58,7 @@ def requested(spark: SparkSession, source: Any, how: FileOptions | None, types: 
 
     Raises:
         InvalidRequest: it is none of these, or its columns, its files or their format do not fit.
+        NotFound: what it reads is not there.
     """
     how = how or FileOptions()
     if isinstance(source, (str, os.PathLike)):
@@ -69,10 +70,12 @@ def requested(spark: SparkSession, source: Any, how: FileOptions | None, types: 
     if isinstance(source, Requesting):
         return source.request(types, raw=raw)
     if hasattr(source, "sparkSession"):
-        if source.isStreaming:
-            raise InvalidRequest("append takes no streaming frame: append each batch of it, in foreachBatch. Nothing was written.")
-        level = source.storageLevel
-        return Request(from_frame(source, types, raw), repeatable=level.useMemory or level.useDisk or repeats(source))
+        # Spark Connect looks for what a frame reads when it is first asked about the frame.
+        with tables.source_door():
+            if source.isStreaming:
+                raise InvalidRequest("append takes no streaming frame: append each batch of it, in foreachBatch. Nothing was written.")
+            level = source.storageLevel
+            return Request(from_frame(source, types, raw), repeatable=level.useMemory or level.useDisk or repeats(source))
     if arrow.is_arrow(source):
         return Request(from_frame(arrow.frame(spark, source), types, raw), repeatable=True, held=True)
     if isinstance(source, Iterable) and not isinstance(source, (bytes, bytearray)):

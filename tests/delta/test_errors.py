@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lakelog.delta.errors import door
-from lakelog.errors import Damaged, InvalidRequest, NotFound, NotReady
+from lakelog.delta.errors import door, source_door
+from lakelog.errors import Damaged, GateFailed, InvalidRequest, NotFound, NotReady
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,11 @@ def test_what_java_says_of_files_and_versions(says: str, kind: type[Exception], 
         raise RuntimeError(says)
     assert shown in str(error.value)
     assert "calling" not in str(error.value)
+
+
+@pytest.mark.parametrize("sign", ["TABLE_OR_VIEW_NOT_FOUND", "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS", "FAILED_READ_FILE.NO_HINT"])
+def test_what_a_record_says_is_not_what_spark_says(sign: str) -> None:
+    says = f"record 0: n should be int but is [{sign}]"
+    with pytest.raises(GateFailed) as error, source_door():
+        raise GateFailed(says)
+    assert str(error.value) == says

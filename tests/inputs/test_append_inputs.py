@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
 
 from lakelog import InvalidRecords, InvalidRequest, Lake, NotFound
 from lakelog.delta import frames
@@ -212,16 +213,38 @@ def test_a_file_named_again_and_again_is_written_as_often_or_named(house: Lake, 
         staging.staged(topic.log, replace(packed, rows=rows), NOON)
 
 
-def test_a_table_that_is_gone_is_named_as_the_source(house: Lake, tmp_path: Path) -> None:
-    topic = house.create_topic("of_a_table", key="STRING", value="STRING")
-    house.spark.createDataFrame([("a", "b")], "key STRING, value STRING").write.format("delta").save(str(tmp_path / "src"))
-    frame = house.spark.read.format("delta").load(str(tmp_path / "src"))
-    shutil.rmtree(tmp_path / "src")
+@pytest.mark.parametrize("by", ["path", "name"])
+def test_a_table_that_is_gone_is_named_as_the_source(house: Lake, tmp_path: Path, by: str) -> None:
+    topic = house.create_topic(f"of_a_table_by_{by}", key="STRING", value="STRING")
+    rows = house.spark.createDataFrame([("a", "b")], "key STRING, value STRING").write.format("delta")
+    if by == "path":
+        rows.save(str(tmp_path / "src"))
+        frame = house.spark.read.format("delta").load(str(tmp_path / "src"))
+        shutil.rmtree(tmp_path / "src")
+    else:
+        rows.saveAsTable("of_a_source")
+        frame = house.spark.table("of_a_source")
+        house.spark.sql("DROP TABLE of_a_source")
     with pytest.raises(
-        (NotFound, InvalidRequest), match="The source of the records cannot be read|The table that the frame of the records reads"
+        (NotFound, InvalidRequest),
+        match="The source of the records cannot be read|The table that the frame of the records reads|/src: there is no Delta table or file",
     ):
         topic.append(frame)
     assert topic.ends() == {0: 0}
+
+
+def test_a_frame_that_its_session_no_longer_understands_is_refused_as_the_source() -> None:
+    """As one of Spark Connect, of which nothing is looked at before it is asked what it is."""
+
+    class Gone:
+        sparkSession = None
+
+        @property
+        def isStreaming(self) -> bool:
+            raise RuntimeError("[TABLE_OR_VIEW_NOT_FOUND] The table or view `src` cannot be found.")
+
+    with pytest.raises(NotFound, match="The source of the records cannot be read: .*`src` cannot be found"):
+        requested(Gone.sparkSession, Gone(), None, Types(StringType(), StringType()))  # type: ignore[arg-type]
 
 
 def test_a_null_within_a_frame_where_any_value_may_stand_is_null(house: Lake) -> None:
