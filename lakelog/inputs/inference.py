@@ -63,12 +63,13 @@ def types_like(
     """
     key_columns = [key_columns] if isinstance(key_columns, str) else list(key_columns)
     schema = _schema(spark, source, FileOptions(format, CsvOptions(delimiter, encoding)))
+    moment = _moment(spark)
     if "key" in schema.names:
         if key_columns:
             raise InvalidRequest("The source has a column key: its records have their key already. Leave out key_columns.")
         _require_known(schema.names, (*RECORD_FIELDS, *KAFKA_FIELDS))
-        value = _declared(schema["value"].dataType) if "value" in schema.names else "BINARY"
-        return {"key": _declared(schema["key"].dataType), "value": value}
+        value = _declared(schema["value"].dataType, moment) if "value" in schema.names else "BINARY"
+        return {"key": _declared(schema["key"].dataType, moment), "value": value}
     if not key_columns:
         raise InvalidRequest(f"Name the columns that are the key (key_columns=[…]). Columns: {', '.join(schema.names)}.")
     missing = [name for name in key_columns if name not in schema.names]
@@ -78,7 +79,7 @@ def types_like(
     fields = [field for field in schema.fields if field.name not in (*key_columns, *FLAT_FIELDS)]
     if not fields:
         raise InvalidRequest("All columns are the key's: a topic has a value too.")
-    return {"key": _fields([schema[name] for name in key_columns]), "value": _fields(fields)}
+    return {"key": _fields([schema[name] for name in key_columns], moment), "value": _fields(fields, moment)}
 
 
 def _require_known(names: Sequence[str], known: Sequence[str]) -> None:
@@ -89,26 +90,32 @@ def _require_known(names: Sequence[str], known: Sequence[str]) -> None:
             )
 
 
-def _fields(fields: Sequence[Any]) -> str:
-    return ", ".join(f"{_name(field.name)} {_declared(field.dataType)}" for field in fields)
+def _moment(spark: SparkSession) -> str:
+    """What this session calls the type of an instant: TIMESTAMP, where that word is not TIMESTAMP_NTZ to it (`spark.sql.timestampType`)."""
+    kind = frames.declared(spark, "TIMESTAMP", what="value")
+    return "TIMESTAMP" if kind.simpleString() == "timestamp" else LTZ.upper()
+
+
+def _fields(fields: Sequence[Any], moment: str) -> str:
+    return ", ".join(f"{_name(field.name)} {_declared(field.dataType, moment)}" for field in fields)
 
 
 def _name(name: str) -> str:
     return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else quoted(name)
 
 
-def _declared(kind: DataType) -> str:
-    """A type as its owner would declare it; what has no type is STRING, a time without a zone one in UTC."""
-    from pyspark.sql.types import ArrayType, MapType, NullType, StructType, TimestampNTZType
+def _declared(kind: DataType, moment: str) -> str:
+    """A type as its owner would declare it; what has no type is STRING, a time without a zone one in UTC (``moment``: the word for an instant)."""
+    from pyspark.sql.types import ArrayType, MapType, NullType, StructType, TimestampNTZType, TimestampType
 
     if isinstance(kind, StructType):
-        return f"STRUCT<{', '.join(f'{_name(field.name)}: {_declared(field.dataType)}' for field in kind.fields)}>"
+        return f"STRUCT<{', '.join(f'{_name(field.name)}: {_declared(field.dataType, moment)}' for field in kind.fields)}>"
     if isinstance(kind, ArrayType):
-        return f"ARRAY<{_declared(kind.elementType)}>"
+        return f"ARRAY<{_declared(kind.elementType, moment)}>"
     if isinstance(kind, MapType):
-        return f"MAP<{_declared(kind.keyType)}, {_declared(kind.valueType)}>"
-    if isinstance(kind, TimestampNTZType):
-        return "TIMESTAMP"
+        return f"MAP<{_declared(kind.keyType, moment)}, {_declared(kind.valueType, moment)}>"
+    if isinstance(kind, (TimestampType, TimestampNTZType)):
+        return moment
     return "STRING" if isinstance(kind, NullType) else kind.simpleString().upper()
 
 

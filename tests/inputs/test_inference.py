@@ -89,6 +89,19 @@ def test_ndjson_gives_its_fields_in_their_order_and_texts_that_are_times_as_time
     assert topic.latest().count() == 2
 
 
+def test_a_file_fits_the_topic_made_like_it_whatever_the_session_means_by_timestamp(lake: Lake, tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("id,at,days\n1,2026-05-06T10:00:00Z,2026-05-06\n")
+    lake.spark.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    try:
+        assert types_like(lake.spark, str(file), "id") == {"key": "id BIGINT", "value": "at TIMESTAMP_LTZ, days DATE"}
+        topic = lake.create_topic("t", like=file, key_columns=["id"])
+        assert topic.append(file).records == 1
+    finally:
+        lake.spark.conf.unset("spark.sql.timestampType")
+    assert topic.types.value.simpleString() == "struct<at:timestamp,days:date>"
+
+
 BAD = [
     ("id,v\n1,2\n", ["Id"], r"has no column Id\. Did you mean id\?"),
     ("id,v\n1,2\n", [], r"Name the columns that are the key \(key_columns=\[…\]\)\. Columns: id, v\."),
