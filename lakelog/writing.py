@@ -110,7 +110,9 @@ class LogWriting(ABC):
         Cost: lists, Parquet files, frames that only select from such and cached frames are read twice, once to be summed up and once by the
         write (a file that gains records in between, or has others that would be refused, is refused as SOURCE_CHANGED; one that loses some is
         `Damaged`, then one commit is to be taken back); all else is evaluated once and kept in memory, or on local disk where there is too
-        much of it. CSV is read by one task a file, as a stream where the files are local; elsewhere each is fetched as a whole (at most 2 GB).
+        much of it. So are Parquet files under a token made of what they hold, as jobs and sources that are directories use: what it says and what
+        is written is of one reading. CSV is read by one task a file, as a stream where the files are local; elsewhere each is fetched as a whole
+        (at most 2 GB).
         Four to six small Spark jobs; one sort by partition when several partitions are touched, none for one. A condition on a partition costs
         nothing more; conditions of records one small job; per key (``check.expected.offsets.scope=key``) a scan of the partition's keys. A
         token costs a look-up, and one for a quarantine. A gate (``quality.suites``): its row rules are evaluated in these same passes; where
@@ -159,10 +161,10 @@ class LogWriting(ABC):
             problems: how many bad records a refusal lists.
 
         Raises:
-            ExpectedOffsetMismatch: another writer appended in between; the chunks before it are written.
-            InvalidRecords: some records are wrong; nothing of this start was written.
             Conflict: settings by which records are let in were changed while it ran, or other writers were first too often; the chunks before that
                 are written, and started again it goes on behind them.
+            ExpectedOffsetMismatch: another writer appended in between; the chunks before it are written.
+            InvalidRecords: some records are wrong; nothing of this start was written.
             GateFailed: the topic's expectations refuse the input, which is judged as a whole at each start; nothing of this start was written.
             FencedEpoch: the topic was restored while the load ran; started again, it writes what is gone.
             Refused: the load was begun longer ago than ``producer.id.expiration.ms``, or with another input, or its files were changed while they were

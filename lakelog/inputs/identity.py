@@ -33,7 +33,7 @@ def matched(path: str) -> list[str]:
 
 @dataclass(frozen=True)
 class InputIdentity:
-    """What files are: ``text``, the same for files of the same names and content in the same order, and how they were when it was made.
+    """What files are: ``text``, the same for files of the same names and content in the same order, and how those that are read were when it was made.
 
     The order is that in which an append reads them: by path, whatever the order they are named in. ``earlier``: the text for the order they are
     named in, where it is another: what an older lakelog called them.
@@ -53,7 +53,7 @@ class InputIdentity:
         Cost: each file is asked for its size and time.
         """
         try:
-            now = {(one.place, one.size, one.modified) for files in _listed(self.paths) for one in files}
+            now = {(one.place, one.size, one.modified) for files in _listed(self.paths) for one in files if not one.hidden}
         except NotFound:
             now = set()
         changed = sorted(place for place, _, _ in now.symmetric_difference(self.seen))
@@ -66,7 +66,8 @@ class InputIdentity:
 
 @dataclass(frozen=True)
 class _File:
-    """A file: where it lies, its path within its file system, its name, octets, and the time of its last change in nanoseconds."""
+    """A file: where it lies, its path within its file system, its name, octets, and the time of its last change in nanoseconds; whether it is one
+    that Spark passes over in its folder."""
 
     place: str
     system: Any
@@ -74,6 +75,7 @@ class _File:
     name: str
     size: int
     modified: int
+    hidden: bool
 
     def line(self) -> bytes:
         """Name, size and digest of the content. Cost: the file is read once."""
@@ -96,7 +98,7 @@ def of_files(paths: Sequence[str]) -> InputIdentity:
     named = [one.line() for one in found]
     read = [line for _, line in sorted(zip(found, named, strict=True), key=lambda pair: pair[0].place)]
     text, earlier = (_text(order, lines) for order, lines in ((sorted(paths, key=_place), read), (paths, named)))
-    seen = tuple((one.place, one.size, one.modified) for one in found)
+    seen = tuple((one.place, one.size, one.modified) for one in found if not one.hidden)
     return InputIdentity(text, tuple(paths), seen, None if earlier == text else earlier)
 
 
@@ -132,7 +134,16 @@ def _listed(paths: Sequence[str]) -> list[list[_File]]:
             )
         files = sorted((one for one in entries if one.type == fs.FileType.File), key=lambda one: str(one.path))
         whole, above = _place(location), len(path.rstrip("/"))
+        named = [(one, str(one.path)[above:]) for one in files]
         listed.append(
-            [_File(whole + str(one.path)[above:], system, one.path, one.base_name, int(one.size), int(one.mtime_ns or 0)) for one in files]
+            [
+                _File(whole + below, system, one.path, one.base_name, int(one.size), int(one.mtime_ns or 0), _is_hidden(below))
+                for one, below in named
+            ]
         )
     return listed
+
+
+def _is_hidden(below: str) -> bool:
+    """Whether Spark passes over a file of a folder, by its path there: what it does read may begin with _ where it is a partition (_day=1)."""
+    return any(name.startswith(".") or (name.startswith("_") and "=" not in name) for name in below.split("/"))

@@ -64,6 +64,24 @@ def test_files_that_do_not_stay_as_they_were_are_refused(tmp_path: Path) -> None
         found.require_unchanged()
 
 
+def test_what_is_passed_over_in_a_folder_may_change_while_it_is_read(tmp_path: Path) -> None:
+    """Files that somebody still brings have names that Spark does not read. A name with them, and without, is as it was."""
+    folder = tmp_path / "in"
+    for name in ("_tmp", "_day=1"):
+        (folder / name).mkdir(parents=True)
+    inside, part = file(folder / "a.ndjson", "a"), file(folder / ".b.ndjson.part", "b")
+    found, without = of_files([str(folder)]), of_files([inside])
+    assert found.text.split(":")[2] != without.text.split(":")[2]
+    file(folder / ".b.ndjson.part", "b", "c")
+    file(folder / "_tmp" / "c.ndjson", "c")
+    found.require_unchanged()
+    os.remove(part)
+    found.require_unchanged()
+    file(folder / "_day=1" / "d.ndjson", "d")
+    with pytest.raises(Refused, match=r"_day=1/d\.ndjson"):
+        found.require_unchanged()
+
+
 @pytest.mark.long
 def test_a_file_that_grows_while_it_is_read_is_written_once(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = lake.create_topic("t", key="STRING", value="STRING")
