@@ -10,6 +10,7 @@ import contextlib
 import os
 import sys
 import tempfile
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -123,17 +124,15 @@ def _reason(error: Exception, log: Path, before: int) -> str:
 
 
 def _warehouse() -> str:
-    """A folder for tables without a path, which live as long as the session's catalog; Spark would make one where the command runs.
-
-    It is removed at the end where nothing is in it.
-    """
-    folder = tempfile.mkdtemp(prefix="lakelog-warehouse-")
+    """A folder for tables without a path (Spark would make one where the command runs); removed at the end where nothing is in it."""
+    folder = os.path.join(tempfile.gettempdir(), f"lakelog-warehouse-{uuid.uuid4().hex}")
 
     def remove() -> None:
         with contextlib.suppress(OSError):
             os.rmdir(folder)
 
     atexit.register(remove)
+    os.mkdir(folder, 0o700)  # not before: a signal may end the process in between
     return folder
 
 
