@@ -80,8 +80,8 @@ def rebuild(
     readable = known if isinstance(known, list) else []
     generation, ours = _generation(log, readable, now)
     # Under another rule their versions say nothing, and may be of another type.
-    may = log.rule.versioned and known is not None and ours and _same_rule(log, readable)
-    remembered = silver.withheld(log, remember) if may and remember is not None else None
+    comparable = log.rule.versioned and known is not None and ours and _same_rule(log, readable)
+    remembered = silver.withheld(log, remember) if comparable and remember is not None else None
     if any(end > start[index] for index, end in ends.items()):
         # Where versions are remembered the rank of each winner is needed.
         whole = remembered is None and large(start, ends)

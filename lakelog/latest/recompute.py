@@ -75,7 +75,9 @@ def compared(log: TopicLog, held: Progress, end: LogEnd, base: Base | None = Non
     # Versions that were made under another rule say nothing under this one.
     same_rule = held.rule == log.rule
     base = None if base is None else _unexpired(log, held, end, base)
-    wanted = winners(log, held.next, base, share, remembered=same_rule, told=end.deletes_from(), at=end.version, silver_at=held.version)
+    wanted = winners(
+        log, held.next, base, share, remembered=same_rule, deletes_from=end.deletes_from(), at=end.version, silver_at=held.version
+    )
     have = _stored(log, held, wanted.schema["version"].dataType if same_rule else None, share)
     joined = wanted.join(have, (F.col("partition") == F.col("s_partition")) & (F.col("key") == F.col("s_key")), "full")
     changed = ~F.col("content").eqNullSafe(F.col("s_content")) | ~F.col("tombstone").eqNullSafe(F.col("s_tombstone"))
@@ -247,7 +249,7 @@ def _sampled(rows: DataFrame, share: float) -> DataFrame:
 
 def winners(
     log: TopicLog, ends: Mapping[int, int], base: Base | None = None, share: float = 1.0, *, remembered: bool = True,
-    told: Mapping[int, int] | None = None, at: int | None = None, silver_at: int | None = None,
+    deletes_from: Mapping[int, int] | None = None, at: int | None = None, silver_at: int | None = None,
 ) -> DataFrame:  # fmt: skip
     """The first of each key by the rule, of the base's rows and the log's records from there to ``ends``.
 
@@ -257,8 +259,8 @@ def winners(
         base: what stands for the log below its end offsets.
         share: of the keys.
         remembered: records that are older than a delete whose version silver remembers lose to it.
-        told: partition to the offset below which tombstones may have left the log: a clean takes them out of it first, and out of silver in a second
-            commit. Until then those that silver has stamped stand for them.
+        deletes_from: partition to the offset below which tombstones may have left the log: a clean takes them out of it first, and out of silver in
+            a second commit. Until then those that silver has stamped stand for them.
         at: a version of bronze; None: as it is.
         silver_at: a version of silver; None: as it is.
 
@@ -281,8 +283,8 @@ def winners(
     rows = rows.withColumn("remembered", F.lit(False)).withColumn("stamped", F.lit(False))
     if remembered and log.rule.versioned:
         rows = rows.unionAll(_sampled(silver.remembered(log, silver_at), share).select(*columns, F.lit(True), F.lit(False)))
-    if remembered and told is not None and any(told.values()):
-        stamped = _sampled(silver.stamped(log, told, silver_at), share)
+    if remembered and deletes_from is not None and any(deletes_from.values()):
+        stamped = _sampled(silver.stamped(log, deletes_from, silver_at), share)
         rows = rows.unionAll(stamped.select(*columns, F.lit(False), F.lit(True)))
     rows = rows.withColumn("content", _content()).withColumn("time", _time())
     keys = Window.partitionBy("partition", "key")

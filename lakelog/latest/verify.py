@@ -71,7 +71,7 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Snapshots:
-    """A topic's live snapshots, and silver's rows of one of them, which raise `NotFound` where they are gone."""
+    """A topic's live snapshots, and silver's rows of one of them, which raise `NotFound` where they are gone, `Damaged` where its control rows are."""
 
     live: Sequence[SnapshotPlace]
     rows: Callable[[SnapshotPlace], DataFrame]
@@ -193,12 +193,13 @@ def _uncovered(end: LogEnd, snapshots: Sequence[SnapshotPlace], lost: Sequence[S
     if not gone or positions.covering(states, end.ends(), snapshots):
         return []
     return [
-        f"{gone[0].gone}, and {_none(lost)} holds them: silver cannot be proved."
+        f"{gone[0].gone}, and {_no_snapshot(lost)} holds them: silver cannot be proved."
         " Take a snapshot of it, if it is sound: what is merged from then on can be proved again"
     ]
 
 
-def _none(lost: Sequence[SnapshotPlace]) -> str:
+def _no_snapshot(lost: Sequence[SnapshotPlace]) -> str:
+    """What sentences call the snapshot that is missing: there is none, or the files of those that there are (``lost``) are gone."""
     named = ", ".join(str(one.point) for one in lost)
     return f"no snapshot whose files are there (gone are some of {named})" if lost else "no snapshot"
 
@@ -208,6 +209,6 @@ def _unproved(end: LogEnd, lost: Sequence[SnapshotPlace]) -> str | None:
     if not gone:
         return None
     return (
-        f"{gone[0].gone}, and there is {_none(lost)} from whose end on it tells everything:"
+        f"{gone[0].gone}, and there is {_no_snapshot(lost)} from whose end on it tells everything:"
         " the latest table was not recomputed. Take a snapshot: what is merged from then on can be proved"
     )

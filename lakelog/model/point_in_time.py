@@ -12,6 +12,8 @@ from lakelog.model.snapshot_id import ID, NAME
 At = int | str | datetime.date | datetime.datetime | None
 # A time as messages show one.
 TIME = "2026-05-06T12:00:00"
+# So many digits Python reads as a number whatever it is set to (``PYTHONINTMAXSTRDIGITS``); the default is 4300.
+READABLE_DIGITS = 640
 
 
 def is_name(at: At) -> bool:
@@ -50,8 +52,7 @@ def moment(at: At, *, now: int | None = None) -> int | datetime.datetime | None:
         InvalidRequest: text that is neither, or a time in the future; or something else.
     """
     if isinstance(at, str):
-        # Python may refuse to read more digits, if it is told to read as few as it can be told.
-        if at.isdecimal() and len(at) <= 640:
+        if at.isdecimal() and len(at) <= READABLE_DIGITS:
             return int(at)
         try:
             at = datetime.datetime.fromisoformat(at.replace("Z", "+00:00"))
