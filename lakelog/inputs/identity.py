@@ -22,13 +22,19 @@ HADOOPS = re.compile(r"[{}\\]|\[\^")
 def matched(path: str) -> list[str]:
     """What a path of this machine stands for: itself, where there is such a file or folder; else, as a pattern, all that it fits, in order.
 
-    Names that Spark passes over (they begin with _ or a dot) fit no pattern. What fits nothing, and a URI of another file system, stays as it is.
+    Names that Spark passes over (`is_hidden`) fit no pattern. What fits nothing, and a URI of another file system, stays as it is.
     """
     local = local_path(path)
     if local is None or os.path.exists(local) or HADOOPS.search(local):
         return [path]
-    found = sorted(one for one in glob.glob(local) if not os.path.basename(one).startswith(("_", ".")))
+    found = sorted(one for one in glob.glob(local) if not is_hidden(os.path.basename(one)))
     return [f"{path.removesuffix(local)}{one}" for one in found] or [path]
+
+
+def is_hidden(name: str) -> bool:
+    """Whether Spark passes over a file or folder of this name: it begins with a dot, or with _ where it is no partition (_day=1), or is a copy
+    that is under way (._COPYING_)."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
 
 
 @dataclass(frozen=True)
@@ -137,13 +143,13 @@ def _listed(paths: Sequence[str]) -> list[list[_File]]:
         named = [(one, str(one.path)[above:]) for one in files]
         listed.append(
             [
-                _File(whole + below, system, one.path, one.base_name, int(one.size), int(one.mtime_ns or 0), _is_hidden(below))
+                _File(whole + below, system, one.path, one.base_name, int(one.size), int(one.mtime_ns or 0), _lies_hidden(below))
                 for one, below in named
             ]
         )
     return listed
 
 
-def _is_hidden(below: str) -> bool:
-    """Whether Spark passes over a file of a folder, by its path there: what it does read may begin with _ where it is a partition (_day=1)."""
-    return any(name.startswith(".") or (name.startswith("_") and "=" not in name) for name in below.split("/"))
+def _lies_hidden(below: str) -> bool:
+    """Whether Spark passes over a file of a folder, by its path there."""
+    return any(is_hidden(name) for name in below.split("/"))

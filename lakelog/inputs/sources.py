@@ -15,6 +15,7 @@ from lakelog.formats import arrow, csv, parquet, values
 from lakelog.formats.csv import CsvOptions
 from lakelog.formats.fitting import fitted, fitted_timestamp
 from lakelog.formats.ndjson import from_lines, from_records
+from lakelog.inputs.identity import is_hidden
 from lakelog.inputs.plans import repeats
 from lakelog.inputs.request import REST_OF_FILE, Request, Requesting
 from lakelog.model.config import did_you_mean
@@ -140,8 +141,10 @@ def readable(path: str) -> str:
         InvalidRequest: a name that Spark takes for hidden: it would read nothing, and say nothing.
     """
     name = os.path.basename(path.rstrip("/"))
-    if name.startswith(("_", ".")) and name.strip("."):
-        raise InvalidRequest(f"{path}: Spark passes over files whose names begin with _ or a dot. Give it another name.")
+    if is_hidden(name) and name.strip("."):
+        raise InvalidRequest(
+            f"{path}: Spark passes over files whose names begin with _ or a dot, or end in ._COPYING_. Give it another name."
+        )
     escaped = PATTERN.sub(r"\\\1", path)
     return escaped if escaped != path and (os.path.exists(local_path(path) or "") or is_file(path)) else path
 

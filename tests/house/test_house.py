@@ -45,7 +45,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "rows", "notes", "inspection", "batch_rows", "tail", "tokens", "ledger", "conditions", "guard", "state", "withdrawn", "cut", "terms", "bronze",
         "extent", "append", "bulk",
     ),
-    "inputs": ("request", "plans", "sources", "kafka", "inference", "refusal", "screening", "groups", "staging", "identity", "directory", "keys"),
+    "inputs": ("request", "plans", "identity", "sources", "kafka", "inference", "refusal", "screening", "groups", "staging", "directory", "keys"),
     "formats": ("texts", "files", "csv", "parquet", "arrow", "values", "variant", "ndjson", "fitting", "avro", "decoding"),
     "delta": (
         "prerequisites", "class_archive", "session", "stopping", "kafka", "errors", "location", "object_store", "lock", "statement",

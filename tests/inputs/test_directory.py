@@ -158,8 +158,10 @@ def test_what_a_bucket_does_not_tell_of_itself_is_no_refusal(monkeypatch: pytest
 def test_a_pattern_stands_for_the_files_that_it_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that what is read is what a job or a bulk load has its name from."""
     monkeypatch.chdir(tmp_path)
-    write(tmp_path, *(f"in/{name}" for name in ("b.ndjson", "a.ndjson", "_c.ndjson", ".d.ndjson", "[e].ndjson")))
-    found = ["in/[e].ndjson", "in/a.ndjson", "in/b.ndjson"]
+    write(
+        tmp_path, *(f"in/{name}" for name in ("b.ndjson", "a.ndjson", "_c.ndjson", ".d.ndjson", "[e].ndjson", "_f=1.ndjson", "g._COPYING_"))
+    )
+    found = ["in/[e].ndjson", "in/_f=1.ndjson", "in/a.ndjson", "in/b.ndjson"]
     require_files(["in/*.ndjson"], None)
     assert matched("in/*.ndjson") == found
     assert matched(f"file://{tmp_path}/in/*.ndjson") == [f"file://{tmp_path}/{name}" for name in found]
@@ -167,7 +169,16 @@ def test_a_pattern_stands_for_the_files_that_it_fits(tmp_path: Path, monkeypatch
         assert paths == [str(tmp_path / name) for name in found]
         assert of_files(paths) == of_files(found)
     # A file's own name first; patterns of Hadoop alone, and of other file systems, are Spark's to read.
-    for path in ("in/[e].ndjson", "in/{a,b}.ndjson", "in/[^a].ndjson", "in/x*.ndjson", "in/a.ndjson", "s3a://bucket/*.ndjson", "in"):
+    for path in (
+        "in/[e].ndjson",
+        "in/{a,b}.ndjson",
+        "in/[^a].ndjson",
+        "in/x*.ndjson",
+        "in/a.ndjson",
+        "s3a://bucket/*.ndjson",
+        "in",
+        "in/g*",
+    ):
         assert matched(path) == [path]
     with pytest.raises(NotFound, match="there is no such file. Patterns are matched on this machine's disk alone"):
         of_files(["in/{a,b}.ndjson"])

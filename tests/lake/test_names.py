@@ -65,6 +65,8 @@ def test_files_are_read_by_exactly_their_names(lake: Lake, tmp_path: Path) -> No
     (tmp_path / "a1.ndjson").write_text('{"key": "other"}\n')
     (tmp_path / "a[1].ndjson").write_text('{"key": "mine"}\n')
     (tmp_path / "_b.ndjson").write_text('{"key": "hidden"}\n')
+    (tmp_path / "_day=1").mkdir()
+    (tmp_path / "_day=1" / "e.ndjson").write_text('{"key": "of a partition"}\n')
     (tmp_path / "c.ndjson.gz").write_bytes(gzip.compress(b'{"key": "cut off"}\n' * 1000)[:-20])
     (tmp_path / "d.parquet").write_bytes(b"no Parquet")
     before = versions(lake.root, "t")
@@ -73,7 +75,8 @@ def test_files_are_read_by_exactly_their_names(lake: Lake, tmp_path: Path) -> No
             topic.append(str(tmp_path / name))
     assert versions(lake.root, "t") == before
     topic.append(str(tmp_path / "a[1].ndjson"))
-    assert [row["key"] for row in topic.read().collect()] == ["mine"]
+    topic.append(str(tmp_path / "_day=1"), format="ndjson")
+    assert sorted(row["key"] for row in topic.read().collect()) == ["mine", "of a partition"]
 
 
 def test_a_relative_folder_is_a_root_wherever_its_slash_stands(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
