@@ -104,7 +104,7 @@ def damaged(table: object, found: str) -> Damaged:
     # By the table, or where that is a topic's name, by the file: the last of the folders that tables lie in.
     named = [str(table)] if isinstance(table, TableRef) else re.findall(r"[/.](bronze|silver|quarantine|runs|snapshots)/", found)
     is_silver = bool(named) and named[-1].endswith("silver")
-    anew = " The latest table can be written anew, too: run merge with rebuild once." if is_silver else ""
+    anew = " If the log holds all its records, the latest table can be written anew, too: run merge with rebuild once." if is_silver else ""
     return Damaged(
         f"{table}: {found.rstrip('.')}. A file of the table is missing or broken: put it back from a copy before going on.{anew}"
     )

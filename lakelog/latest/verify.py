@@ -201,7 +201,7 @@ def _uncovered(end: LogEnd, snapshots: Sequence[SnapshotPlace], lost: Sequence[S
 def _no_snapshot(lost: Sequence[SnapshotPlace]) -> str:
     """What sentences call the snapshot that is missing: there is none, or the files of those that there are (``lost``) are gone."""
     named = ", ".join(str(one.point) for one in lost)
-    return f"no snapshot whose files are there (gone are some of {named})" if lost else "no snapshot"
+    return f"no snapshot whose files are there (those of {named} are gone, some or all)" if lost else "no snapshot"
 
 
 def _unproved(end: LogEnd, lost: Sequence[SnapshotPlace]) -> str | None:
