@@ -16,8 +16,8 @@ from lakelog.model.config import did_you_mean
 from lakelog.model.names import TableRef, absolute_folder, absolute_root, local_path
 from lakelog.sources.kafka_source import KafkaSource, is_uri, of_settings, of_uri
 
-# Names of files that somebody is still writing.
-UNFINISHED_STARTS, UNFINISHED_ENDS = ("_", "."), (".tmp", ".part")
+# Names of files that somebody is still writing; ._COPYING_, compared in small letters, is how Hadoop names its copies under way.
+UNFINISHED_STARTS, UNFINISHED_ENDS = ("_", "."), (".tmp", ".part", "._copying_")
 KINDS = {
     "directory": str, "table": str, "name": str, "pattern": str, "recursive": bool, "format": str, "delimiter": str, "encoding": str,
     "null": str, "starting_version": int, "kafka": str, "bootstrap_servers": str, "mirror": bool, "decode": dict, "options": dict,

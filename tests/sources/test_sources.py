@@ -53,13 +53,14 @@ def test_a_file_is_taken_once_for_good(lake: Lake, clock: Clock, inbox: Path) ->
     write(inbox, "_d.ndjson", "no")
     write(inbox, ".e.ndjson", "no")
     write(inbox, "f.ndjson.part", "no")
+    write(inbox, "h.ndjson._COPYING_", "no")
     write(inbox, "empty.ndjson")
     write(inbox, "below/g.ndjson", "no")
     first = append_from(topic, [source])[0]
 
     assert (first.files, first.records, first.known, first.offsets) == (2, 3, 0, {0: (0, 3)})
     assert names(first) == [["a.ndjson", "b.ndjson"]]
-    assert first.passed_over == [".e.ndjson", "_d.ndjson", "c.ndjson.tmp", "empty.ndjson", "f.ndjson.part"]
+    assert first.passed_over == [".e.ndjson", "_d.ndjson", "c.ndjson.tmp", "empty.ndjson", "f.ndjson.part", "h.ndjson._COPYING_"]
     assert first.octets == sum((inbox / name).stat().st_size for name in ("a.ndjson", "b.ndjson"))
 
     # Tokens are long forgotten, and the log was cleaned and cut off.
