@@ -65,14 +65,18 @@ def test_files_are_read_by_exactly_their_names(lake: Lake, tmp_path: Path) -> No
     (tmp_path / "a1.ndjson").write_text('{"key": "other"}\n')
     (tmp_path / "a[1].ndjson").write_text('{"key": "mine"}\n')
     (tmp_path / "_b.ndjson").write_text('{"key": "hidden"}\n')
+    (tmp_path / "f.ndjson._COPYING_").write_text('{"key": "hidden"}\n')
     (tmp_path / "_day=1").mkdir()
     (tmp_path / "_day=1" / "e.ndjson").write_text('{"key": "of a partition"}\n')
     (tmp_path / "c.ndjson.gz").write_bytes(gzip.compress(b'{"key": "cut off"}\n' * 1000)[:-20])
     (tmp_path / "d.parquet").write_bytes(b"no Parquet")
     before = versions(lake.root, "t")
-    for name, says in (("_b.ndjson", "names begin with _"), ("c.ndjson.gz", "cannot be read"), ("d.parquet", "d.parquet")):
+    for name, form, says in (
+        ("_b.ndjson", None, "names begin with _"), ("f.ndjson._COPYING_", "ndjson", "end in ._COPYING_"),
+        ("c.ndjson.gz", None, "cannot be read"), ("d.parquet", None, "d.parquet"),
+    ):  # fmt: skip
         with pytest.raises(InvalidRequest, match=says):
-            topic.append(str(tmp_path / name))
+            topic.append(str(tmp_path / name), format=form)
     assert versions(lake.root, "t") == before
     topic.append(str(tmp_path / "a[1].ndjson"))
     topic.append(str(tmp_path / "_day=1"), format="ndjson")
